@@ -1,0 +1,160 @@
+//! Wiring: settings → database → router and workers → a listening server, and its graceful stop.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::config::Config;
+use crate::db::{Database, DbError};
+use crate::service::Gateway;
+use crate::{http, worker};
+
+/// How long running requests and workers may take to finish after a signal. Their own deadline is
+/// shorter, so that only a client that sends or reads slowly is cut off.
+const FINISH_WITHIN: Duration = Duration::from_secs(8);
+/// How long the database may take to close after that; ten seconds in all.
+const CLOSE_WITHIN: Duration = Duration::from_millis(1500);
+
+/// How long a database server may take to come up, as in a set of containers that start together.
+const DATABASE_WITHIN: Duration = Duration::from_secs(60);
+const DATABASE_RETRY: Duration = Duration::from_millis(500);
+
+/// Why the sandbox does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The address is not to be had.
+    #[error("cannot listen on {0}: {1}; choose another port with --port (0 picks a free one)")]
+    Listen(SocketAddr, std::io::Error),
+    /// The database is not to be had.
+    #[error("{0}")]
+    Database(#[from] DbError),
+}
+
+/// A sandbox that listens. Until its tables are up to date, calls are answered with 503.
+#[derive(Debug)]
+pub struct App {
+    gateway: Arc<Gateway>,
+    address: SocketAddr,
+    server: JoinHandle<std::io::Result<()>>,
+    workers: TaskTracker,
+    stop: CancellationToken,
+}
+
+impl App {
+    /// Opens the database and starts to listen.
+    ///
+    /// # Errors
+    /// An address in use, or a database that cannot be opened as configured.
+    pub async fn start(config: Config) -> Result<Self, StartError> {
+        let wanted = SocketAddr::new(config.host, config.port);
+        let listener = TcpListener::bind(wanted).await.map_err(|error| StartError::Listen(wanted, error))?;
+        let address = listener.local_addr().map_err(|error| StartError::Listen(wanted, error))?;
+        let db = Database::open(&config.storage, config.pool_size).await?;
+        let public_url = config.public_url.unwrap_or_else(|| format!("http://{}", reachable(address)));
+        let gateway = Arc::new(Gateway::new(db, public_url, config.notify_policy, config.merchants));
+
+        let stop = CancellationToken::new();
+        let server = axum::serve(listener, http::router(Arc::clone(&gateway)))
+            .with_graceful_shutdown(stop.clone().cancelled_owned());
+        let server = tokio::spawn(server.into_future());
+        Ok(Self { gateway, address, server, workers: TaskTracker::new(), stop })
+    }
+
+    /// Brings the tables up to date, waiting for a server that is still starting; then lets calls in
+    /// and starts the workers.
+    ///
+    /// # Errors
+    /// A database that says no, or does not come up in time.
+    pub async fn become_ready(&self) -> Result<(), StartError> {
+        let started = Instant::now();
+        loop {
+            match self.gateway.db.migrate().await {
+                Ok(()) => break,
+                Err(error) if error.is_final_at_start() || started.elapsed() > DATABASE_WITHIN => {
+                    return Err(error.into());
+                }
+                Err(error) => tracing::warn!(%error, "waiting for the database"),
+            }
+            tokio::time::sleep(DATABASE_RETRY).await;
+        }
+        worker::start(&self.gateway, &self.workers, &self.stop);
+        self.gateway.set_ready();
+        Ok(())
+    }
+
+    /// The base URL at which this machine reaches the sandbox.
+    #[must_use]
+    pub fn base_url(&self) -> String {
+        format!("http://{}", reachable(self.address))
+    }
+
+    /// Stops listening, lets running requests and the work behind them finish, and closes the database.
+    pub async fn stop(self) {
+        self.stop.cancel();
+        self.workers.close();
+        self.gateway.running.close();
+        let finish = async {
+            let _ = self.server.await;
+            self.gateway.running.wait().await;
+            self.workers.wait().await;
+        };
+        if tokio::time::timeout(FINISH_WITHIN, finish).await.is_err() {
+            tracing::warn!("stopped before every client had its answer");
+        }
+        if tokio::time::timeout(CLOSE_WITHIN, self.gateway.db.close()).await.is_err() {
+            tracing::warn!("stopped before the database was closed");
+        }
+    }
+}
+
+/// The address under which one connects to a listener: for the unspecified address, loopback.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    match address {
+        SocketAddr::V4(v4) if v4.ip().is_unspecified() => (std::net::Ipv4Addr::LOCALHOST, v4.port()).into(),
+        SocketAddr::V6(v6) if v6.ip().is_unspecified() => (std::net::Ipv6Addr::LOCALHOST, v6.port()).into(),
+        other => other,
+    }
+}
+
+/// Runs until a signal asks to stop: Ctrl-C, or SIGTERM where there is one.
+///
+/// # Errors
+/// Where the sandbox cannot start.
+pub async fn run(config: Config, announce: impl FnOnce(&str)) -> Result<(), StartError> {
+    let app = App::start(config).await?;
+    let ready = app.become_ready();
+    let stopped = tokio::select! {
+        ready = ready => { ready?; false }
+        () = signal() => true,
+    };
+    if !stopped {
+        announce(&app.base_url());
+        signal().await;
+    }
+    tracing::info!("stopping");
+    app.stop().await;
+    Ok(())
+}
+
+fn signal() -> impl Future<Output = ()> {
+    async {
+        #[cfg(unix)]
+        {
+            use tokio::signal::unix::{SignalKind, signal};
+            if let Ok(mut terminate) = signal(SignalKind::terminate()) {
+                tokio::select! {
+                    _ = tokio::signal::ctrl_c() => {}
+                    _ = terminate.recv() => {}
+                }
+                return;
+            }
+        }
+        let _ = tokio::signal::ctrl_c().await;
+    }
+}

@@ -1,0 +1,190 @@
+//! The command line and its environment variables, checked against each other.
+
+use std::collections::HashSet;
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use directories::ProjectDirs;
+use url::Url;
+
+use crate::db::Storage;
+use crate::domain::api_key::{self, ApiKeyError};
+use crate::domain::id::MerchantId;
+use crate::domain::web_url::NotifyPolicy;
+
+/// The KukoPay payment gateway as a sandbox for your laptop and CI: real orders, refunds and
+/// idempotency on a real Postgres.
+#[derive(Debug, Parser)]
+#[command(version, args_conflicts_with_subcommands = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    serve: Serve,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the sandbox (what happens without a subcommand, too)
+    Serve(Serve),
+}
+
+/// How the sandbox is run.
+#[derive(Debug, Args)]
+pub struct Serve {
+    /// The address to listen on; 0.0.0.0 opens the sandbox to other machines
+    #[arg(long, env = "KUKOPAY_HOST", default_value = "127.0.0.1")]
+    pub host: IpAddr,
+
+    /// The port to listen on; 0 picks a free one and prints it
+    #[arg(long, env = "KUKOPAY_PORT", default_value_t = 5856)]
+    pub port: u16,
+
+    /// A PostgreSQL server (15 or later) with a database for the sandbox alone, instead of the embedded
+    /// one: postgres://user:password@host/database. KUKOPAY_DATABASE_URL goes before DATABASE_URL
+    #[arg(long, env = "KUKOPAY_DATABASE_URL", hide_env_values = true)]
+    database_url: Option<String>,
+
+    /// Where the embedded database keeps its data [default: a folder in the platform's data directory]
+    #[arg(long, env = "KUKOPAY_DATA_DIR", value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+
+    /// Keep nothing: the embedded database starts empty and is gone with the process
+    #[arg(long, env = "KUKOPAY_EPHEMERAL")]
+    ephemeral: bool,
+
+    /// Let in only these API keys, separated by commas [default: every well-formed kuko_test_ key]
+    #[arg(
+        long,
+        env = "KUKOPAY_API_KEYS",
+        hide_env_values = true,
+        value_delimiter = ',',
+        value_name = "KEYS"
+    )]
+    api_keys: Vec<String>,
+
+    /// What checkout_url starts with, where buyers reach the sandbox by another name
+    /// [default: the address it listens on]
+    #[arg(long, env = "KUKOPAY_PUBLIC_URL")]
+    public_url: Option<Url>,
+
+    /// Take only public https URLs as notify_url, as production does
+    #[arg(long, env = "KUKOPAY_STRICT_URLS")]
+    strict_urls: bool,
+
+    /// How log lines look
+    #[arg(long, env = "KUKOPAY_LOG_FORMAT", value_enum, default_value_t = LogFormat::Text)]
+    pub log_format: LogFormat,
+
+    /// How many connections to keep to a PostgreSQL server; the embedded database has one
+    #[arg(long, env = "KUKOPAY_POOL_SIZE", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pool_size: u32,
+}
+
+/// How log lines look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Settings that fit together.
+#[derive(Debug)]
+pub struct Config {
+    /// The address to listen on.
+    pub host: IpAddr,
+    /// The port to listen on; 0 picks a free one.
+    pub port: u16,
+    /// Where the data lives.
+    pub storage: Storage,
+    /// How many connections to keep to a server.
+    pub pool_size: u32,
+    /// The merchants that are let in; `None` lets in every well-formed key.
+    pub merchants: Option<HashSet<MerchantId>>,
+    /// What `checkout_url` starts with, without a slash at its end; `None` for the listening address.
+    pub public_url: Option<String>,
+    /// Where webhooks may go.
+    pub notify_policy: NotifyPolicy,
+}
+
+impl Cli {
+    /// The settings to run with.
+    #[must_use]
+    pub fn into_serve(self) -> Serve {
+        match self.command {
+            Some(Command::Serve(serve)) => serve,
+            None => self.serve,
+        }
+    }
+}
+
+impl Serve {
+    /// Checks the settings against each other. `database_url` is the environment's `DATABASE_URL`.
+    ///
+    /// # Errors
+    /// What does not fit, and what to change.
+    pub fn check(self, database_url: Option<String>) -> Result<Config, String> {
+        Ok(Config {
+            host: self.host,
+            port: self.port,
+            merchants: merchants(&self.api_keys)?,
+            public_url: self.public_url.as_ref().map(public_url).transpose()?,
+            notify_policy: if self.strict_urls { NotifyPolicy::PublicHttps } else { NotifyPolicy::Anywhere },
+            pool_size: self.pool_size,
+            storage: self.storage(database_url)?,
+        })
+    }
+
+    fn storage(self, database_url: Option<String>) -> Result<Storage, String> {
+        let server = self.database_url.or(database_url).filter(|url| !url.is_empty());
+        match (server, self.data_dir, self.ephemeral) {
+            (Some(url), None, false) => Ok(Storage::Server(url)),
+            (None, Some(directory), false) => Ok(Storage::Directory(directory)),
+            (None, None, true) => Ok(Storage::Ephemeral),
+            (None, None, false) => ProjectDirs::from("", "", "kukopay-sandbox")
+                .map(|dirs| Storage::Directory(dirs.data_dir().to_path_buf()))
+                .ok_or_else(|| {
+                    "this platform has no data directory for the user; name one with --data-dir".to_owned()
+                }),
+            (Some(_), ..) => {
+                Err("a database URL (--database-url, KUKOPAY_DATABASE_URL or DATABASE_URL) is set \
+                                  together with --data-dir or --ephemeral; unset one of them"
+                    .to_owned())
+            }
+            (None, Some(_), true) => {
+                Err("--data-dir and --ephemeral exclude each other; leave one out".to_owned())
+            }
+        }
+    }
+}
+
+fn merchants(api_keys: &[String]) -> Result<Option<HashSet<MerchantId>>, String> {
+    if api_keys.is_empty() {
+        return Ok(None);
+    }
+    // The position, and not the key: what is refused may be somebody's live key.
+    let read = |(index, key): (usize, &String)| {
+        api_key::merchant_of(key.trim()).map_err(|error| match error {
+            ApiKeyError::Live => format!("--api-keys: key {} is a live key; never use one here", index + 1),
+            ApiKeyError::Malformed => {
+                format!(
+                    "--api-keys: key {} is not kuko_test_ followed by 8 to 64 of A-Z a-z 0-9 _ -",
+                    index + 1
+                )
+            }
+        })
+    };
+    api_keys.iter().enumerate().map(read).collect::<Result<_, _>>().map(Some)
+}
+
+fn public_url(url: &Url) -> Result<String, String> {
+    let web = matches!(url.scheme(), "http" | "https") && url.has_host();
+    if web && url.query().is_none() && url.fragment().is_none() {
+        Ok(url.as_str().trim_end_matches('/').to_owned())
+    } else {
+        Err("--public-url must be an http or https URL without query and fragment".to_owned())
+    }
+}

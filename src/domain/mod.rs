@@ -1,0 +1,21 @@
+//! The gateway's rules as pure code: what an order, a refund, a key or a fault is, and when each is
+//! refused. Nothing here knows HTTP, SQL or the clock of the machine; time and randomness come in
+//! as arguments or are named in a constructor.
+
+pub mod api_key;
+pub mod card;
+pub mod event;
+pub mod fault;
+pub mod fields;
+pub mod id;
+pub mod idempotency;
+pub mod json_diff;
+pub mod money;
+pub mod number;
+pub mod order;
+pub mod refund;
+pub mod refusal;
+pub mod strict_json;
+pub mod time;
+pub mod view;
+pub mod web_url;

@@ -1,0 +1,362 @@
+//! Orders: what a merchant asks for, what the order is, and its shape on the wire (contract,
+//! section 2). Who may change its status, and when, is decided by the guarded updates in `db`.
+
+use std::collections::BTreeMap;
+
+use rand::distr::{Alphanumeric, SampleString};
+use serde::Serialize;
+use serde_json::{Map, Value};
+use time::{Duration, OffsetDateTime};
+
+use super::card::Card;
+use super::fields::{self, FieldError, Fields, Parsed};
+use super::id::{MerchantId, TradeNo};
+use super::money::{Amount, Currency};
+use super::number::MerchantNumber;
+use super::view::View;
+use super::web_url::{self, NotifyPolicy};
+
+/// How long an order stays open for payment, of the merchant's time.
+pub const PAYABLE_FOR: Duration = Duration::hours(2);
+
+const MAX_SUBJECT: usize = 256;
+/// 32 letters and digits carry 190 bits: nobody guesses a checkout page.
+const CHECKOUT_SECRET_LENGTH: usize = 32;
+
+/// The language of a checkout page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Locale {
+    /// Traditional Chinese.
+    Zh,
+    /// English.
+    En,
+}
+
+impl Locale {
+    /// The locale's name on the wire and in the database.
+    #[must_use]
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::Zh => "zh",
+            Self::En => "en",
+        }
+    }
+
+    /// The locale of a name.
+    #[must_use]
+    pub fn from_code(code: &str) -> Option<Self> {
+        [Self::Zh, Self::En].into_iter().find(|locale| locale.code() == code)
+    }
+}
+
+/// Where an order stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OrderStatus {
+    /// Waits for its buyer.
+    Pending,
+    /// Paid, and not all of it refunded.
+    Paid,
+    /// All of its amount has been refunded.
+    Refunded,
+    /// Closed by the merchant or by expiry; it can never be paid.
+    Closed,
+}
+
+impl OrderStatus {
+    const ALL: [Self; 4] = [Self::Pending, Self::Paid, Self::Refunded, Self::Closed];
+
+    /// The status's name on the wire and in the database.
+    #[must_use]
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Paid => "paid",
+            Self::Refunded => "refunded",
+            Self::Closed => "closed",
+        }
+    }
+
+    /// The status of a name.
+    #[must_use]
+    pub fn from_code(code: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.code() == code)
+    }
+}
+
+/// The content of an order as the merchant asks for it: every known field after parsing. Two requests
+/// with the same `out_trade_no` mean the same order exactly where their content is equal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OrderContent {
+    /// The merchant's number.
+    pub out_trade_no: MerchantNumber,
+    /// What the buyer pays, in minor units.
+    pub amount: Amount,
+    /// What the amount is in.
+    pub currency: Currency,
+    /// What is bought; 1 to 256 characters.
+    pub subject: String,
+    /// Where the buyer goes after paying.
+    pub return_url: Option<String>,
+    /// Where this order's events go.
+    pub notify_url: Option<String>,
+    /// The checkout page's language; without it, the browser decides.
+    pub locale: Option<Locale>,
+    /// The merchant's own notes.
+    pub metadata: BTreeMap<String, String>,
+}
+
+impl OrderContent {
+    /// Reads the body of `POST /v1/orders`.
+    #[must_use]
+    pub fn from_json(object: Map<String, Value>, policy: NotifyPolicy) -> Parsed<Self> {
+        let mut fields = Fields::new(object);
+        let out_trade_no = fields.required("out_trade_no", MerchantNumber::from_json);
+        let amount = fields.required("amount", Amount::from_json);
+        let currency = fields.required("currency", Currency::from_json);
+        let subject = fields.required("subject", |value| fields::text(value, 1, MAX_SUBJECT));
+        let return_url = fields.optional("return_url", web_url::from_json);
+        let notify_url = fields.optional("notify_url", |value| web_url::notify_url_from_json(value, policy));
+        let locale = fields.optional("locale", |value| {
+            value.as_str().and_then(Locale::from_code).ok_or_else(|| "must be \"zh\" or \"en\"".to_owned())
+        });
+        let metadata = fields.optional("metadata", fields::metadata).unwrap_or_default();
+        fields.finish(|| {
+            Some(Self {
+                out_trade_no: out_trade_no?,
+                amount: amount?,
+                currency: currency?,
+                subject: subject?,
+                return_url,
+                notify_url,
+                locale,
+                metadata,
+            })
+        })
+    }
+
+    /// The fields in which a request differs from the order that has its number; empty where it asks
+    /// for the same order.
+    #[must_use]
+    pub fn differences(&self, asked: &Self) -> Vec<FieldError> {
+        let mut found = Differences::new("out_trade_no_conflict");
+        found.compare("amount", &self.amount, &asked.amount);
+        found.compare("currency", &self.currency, &asked.currency);
+        found.compare("subject", &self.subject, &asked.subject);
+        found.compare("return_url", &self.return_url, &asked.return_url);
+        found.compare("notify_url", &self.notify_url, &asked.notify_url);
+        found.compare("locale", &self.locale, &asked.locale);
+        found.compare("metadata", &self.metadata, &asked.metadata);
+        found.errors
+    }
+}
+
+/// Collects the fields in which a repeated number's content differs from the first.
+#[derive(Debug)]
+pub(super) struct Differences {
+    code: &'static str,
+    pub(super) errors: Vec<FieldError>,
+}
+
+impl Differences {
+    pub(super) const fn new(code: &'static str) -> Self {
+        Self { code, errors: Vec::new() }
+    }
+
+    pub(super) fn compare<T: PartialEq + Serialize>(&mut self, param: &str, first: &T, asked: &T) {
+        if first != asked {
+            let show = |value| serde_json::to_string(value).unwrap_or_default();
+            self.errors.push(FieldError {
+                param: param.to_owned(),
+                code: self.code.to_owned(),
+                message: format!("{param} was {} at first, now it is {}.", show(first), show(asked)),
+            });
+        }
+    }
+}
+
+/// An order as it is stored.
+#[derive(Debug, Clone)]
+pub struct Order {
+    /// Whose order it is.
+    pub merchant: MerchantId,
+    /// The gateway's number.
+    pub trade_no: TradeNo,
+    /// What the merchant asked for.
+    pub content: OrderContent,
+    /// The sum of the refunds that have not failed, in minor units.
+    pub amount_refunded: i64,
+    /// Where it stands.
+    pub status: OrderStatus,
+    /// What makes the checkout page's address unguessable.
+    pub checkout_secret: String,
+    /// The card that paid it.
+    pub card: Option<Card>,
+    /// Why the last attempt to pay failed.
+    pub failure: Option<Failure>,
+    /// When it was created, as every time here in the merchant's time.
+    pub created_at: OffsetDateTime,
+    /// When it was paid.
+    pub paid_at: Option<OffsetDateTime>,
+    /// When it was closed.
+    pub closed_at: Option<OffsetDateTime>,
+    /// When it closes by itself unless paid.
+    pub expires_at: OffsetDateTime,
+}
+
+/// Why a payment or a refund failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Failure {
+    /// For programs.
+    pub code: String,
+    /// For people.
+    pub message: String,
+}
+
+impl Order {
+    /// A new order, pending from `now` on.
+    #[must_use]
+    pub fn open(merchant: MerchantId, content: OrderContent, now: OffsetDateTime) -> Self {
+        Self {
+            merchant,
+            trade_no: TradeNo::generate(),
+            content,
+            amount_refunded: 0,
+            status: OrderStatus::Pending,
+            checkout_secret: Alphanumeric.sample_string(&mut rand::rng(), CHECKOUT_SECRET_LENGTH),
+            card: None,
+            failure: None,
+            created_at: now,
+            paid_at: None,
+            closed_at: None,
+            expires_at: now + PAYABLE_FOR,
+        }
+    }
+
+    /// What can still be refunded, in minor units.
+    #[must_use]
+    pub const fn refundable(&self) -> i64 {
+        self.content.amount.minor_units() - self.amount_refunded
+    }
+}
+
+impl View for Order {
+    fn view<'a>(&'a self, public_url: &str) -> impl Serialize + use<'a> {
+        let token = format!(
+            "{}{}{}",
+            self.merchant.uuid().simple(),
+            self.trade_no.uuid().simple(),
+            self.checkout_secret
+        );
+        OrderView {
+            object: "order",
+            trade_no: self.trade_no,
+            out_trade_no: &self.content.out_trade_no,
+            amount: self.content.amount,
+            amount_refunded: self.amount_refunded,
+            currency: self.content.currency,
+            subject: &self.content.subject,
+            status: self.status,
+            checkout_url: format!("{public_url}/checkout/{token}"),
+            return_url: self.content.return_url.as_deref(),
+            notify_url: self.content.notify_url.as_deref(),
+            locale: self.content.locale,
+            metadata: &self.content.metadata,
+            payment: self.card.as_ref().map(|card| PaymentView {
+                method: "card",
+                brand: &card.brand,
+                last4: &card.last4,
+            }),
+            failure: self.failure.as_ref(),
+            livemode: false,
+            created_at: self.created_at,
+            paid_at: self.paid_at,
+            closed_at: self.closed_at,
+            expires_at: self.expires_at,
+        }
+    }
+}
+
+/// An order on the wire: the field names and their order (contract, section 2).
+#[derive(Debug, Serialize)]
+struct OrderView<'a> {
+    object: &'static str,
+    trade_no: TradeNo,
+    out_trade_no: &'a MerchantNumber,
+    amount: Amount,
+    amount_refunded: i64,
+    currency: Currency,
+    subject: &'a str,
+    status: OrderStatus,
+    checkout_url: String,
+    return_url: Option<&'a str>,
+    notify_url: Option<&'a str>,
+    locale: Option<Locale>,
+    metadata: &'a BTreeMap<String, String>,
+    payment: Option<PaymentView<'a>>,
+    failure: Option<&'a Failure>,
+    livemode: bool,
+    #[serde(with = "super::time")]
+    created_at: OffsetDateTime,
+    #[serde(with = "super::time::option")]
+    paid_at: Option<OffsetDateTime>,
+    #[serde(with = "super::time::option")]
+    closed_at: Option<OffsetDateTime>,
+    #[serde(with = "super::time")]
+    expires_at: OffsetDateTime,
+}
+
+#[derive(Debug, Serialize)]
+struct PaymentView<'a> {
+    method: &'static str,
+    brand: &'a str,
+    last4: &'a str,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn parse(body: Value) -> Parsed<OrderContent> {
+        let Value::Object(object) = body else { panic!("an object") };
+        OrderContent::from_json(object, NotifyPolicy::Anywhere)
+    }
+
+    #[test]
+    fn every_bad_field_is_named_at_once() {
+        let errors = parse(json!({"out_trade_no": "A 1", "amount": 29.9, "currency": "usd", "locale": "fr"}))
+            .content
+            .unwrap_err();
+        let codes: Vec<_> = errors.iter().map(|error| error.code.as_str()).collect();
+        assert_eq!(
+            codes,
+            [
+                "out_trade_no_invalid",
+                "amount_invalid",
+                "currency_invalid",
+                "subject_missing",
+                "locale_invalid"
+            ]
+        );
+    }
+
+    #[test]
+    fn content_ignores_nulls_and_names_differences() {
+        let body = json!({"out_trade_no": "A1", "amount": 2990, "currency": "USD", "subject": "Pro"});
+        let mut with_null = body.clone();
+        with_null["return_url"] = Value::Null;
+        let first = parse(body.clone()).content.unwrap();
+        assert_eq!(first.differences(&parse(with_null).content.unwrap()), []);
+
+        let mut other = body;
+        other["amount"] = json!(3990);
+        other["notfy_url"] = json!("http://x.test/");
+        let other = parse(other);
+        assert_eq!(other.ignored, ["notfy_url"]);
+        let differences = first.differences(&other.content.unwrap());
+        assert_eq!(differences[0].message, "amount was 2990 at first, now it is 3990.");
+        assert_eq!(differences.len(), 1);
+    }
+}

@@ -1,0 +1,39 @@
+//! Time on the wire: RFC 3339 in UTC, always with milliseconds, so that a moment reads the same in
+//! the first response, in a replay and in a later look-up. The database truncates to that grain.
+
+use serde::Serializer;
+use time::OffsetDateTime;
+use time::format_description::BorrowedFormatItem;
+use time::macros::format_description;
+
+const MILLISECONDS: &[BorrowedFormatItem<'_>] =
+    format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:3]Z");
+
+/// Serialises a moment in UTC, as `2026-11-04T08:30:00.000Z`.
+///
+/// # Errors
+/// A moment outside of the years 0 to 9999, which no clock here reaches.
+pub fn serialize<S: Serializer>(moment: &OffsetDateTime, serializer: S) -> Result<S::Ok, S::Error> {
+    let text = moment.to_offset(time::UtcOffset::UTC).format(MILLISECONDS);
+    serializer.serialize_str(&text.map_err(serde::ser::Error::custom)?)
+}
+
+/// The same for a moment that may be absent (then null).
+pub mod option {
+    use super::{OffsetDateTime, Serializer};
+
+    /// Serialises a moment or null.
+    ///
+    /// # Errors
+    /// As for [`super::serialize`].
+    #[expect(clippy::ref_option, reason = "the signature that serde's `with` calls")]
+    pub fn serialize<S: Serializer>(
+        moment: &Option<OffsetDateTime>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        match moment {
+            Some(moment) => super::serialize(moment, serializer),
+            None => serializer.serialize_none(),
+        }
+    }
+}

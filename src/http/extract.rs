@@ -1,0 +1,230 @@
+//! What a request must bring along: a merchant's key, and for a write its Idempotency-Key and a JSON
+//! body. Reading the body's fields is the domain's.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{FromRequest, FromRequestParts, Path, Request};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, StatusCode, header};
+use axum::response::Response;
+use http_body_util::BodyExt;
+use serde_json::{Map, Value};
+
+use super::error::{ApiError, MAX_BODY};
+use super::{Shared, respond};
+use crate::domain::api_key;
+use crate::domain::fault::Fault;
+use crate::domain::fields::Parsed;
+use crate::domain::id::{MerchantId, RequestId};
+use crate::domain::idempotency::{BoundRequest, IdempotencyKey};
+use crate::domain::refusal::Refusal;
+use crate::domain::strict_json;
+use crate::domain::view::View;
+use crate::service::Written;
+use crate::service::idempotent::{self, Call, Work};
+
+const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const X_SANDBOX_FAULT: HeaderName = HeaderName::from_static("x-sandbox-fault");
+
+/// How much of a body that is too large is still read, so that the client gets to see the answer instead
+/// of a reset connection.
+const DRAINED: usize = 4 * 1024 * 1024;
+
+/// How long a body may take to arrive.
+const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Who calls, by the header `X-Api-Key`.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Caller {
+    pub(super) merchant: MerchantId,
+    pub(super) request_id: RequestId,
+}
+
+impl FromRequestParts<Shared> for Caller {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, gateway: &Shared) -> Result<Self, ApiError> {
+        let header = only(&parts.headers, &X_API_KEY)
+            .map_err(|()| ApiError::ApiKeyInvalid("The header X-Api-Key stands more than once."))?
+            .ok_or(ApiError::ApiKeyMissing)?;
+        let merchant = api_key::merchant_of(std::str::from_utf8(header).unwrap_or_default())?;
+        let let_in = gateway.merchants.as_ref().is_none_or(|merchants| merchants.contains(&merchant));
+        if !let_in {
+            return Err(ApiError::ApiKeyInvalid("This key is not one of those that --api-keys lists."));
+        }
+        let request_id = parts.extensions.get().copied().ok_or(ApiError::Internal)?;
+        Ok(Self { merchant, request_id })
+    }
+}
+
+/// A number in the path. Whatever stands there is a number that may not exist, and never malformed.
+pub(super) struct Number(pub(super) String);
+
+impl<S: Send + Sync> FromRequestParts<S> for Number {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        match Path::<String>::from_request_parts(parts, state).await {
+            Ok(Path(number)) => Ok(Self(number)),
+            // Percent-encoded bytes that are no UTF-8: no number has them.
+            Err(_) => Ok(Self("\u{fffd}".to_owned())),
+        }
+    }
+}
+
+/// A call with a JSON object as its body.
+pub(super) struct JsonCall {
+    pub(super) caller: Caller,
+    /// The object, or why there is none.
+    pub(super) object: Result<Map<String, Value>, Refusal>,
+}
+
+impl FromRequest<Shared> for JsonCall {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, gateway: &Shared) -> Result<Self, ApiError> {
+        let (mut parts, body) = request.into_parts();
+        let caller = Caller::from_request_parts(&mut parts, gateway).await?;
+        let body = read_json_bytes(&parts.headers, body).await?;
+        Ok(Self { caller, object: object(&body) })
+    }
+}
+
+/// A write under `/v1`: who calls, and all that its key is bound to.
+pub(super) struct Write {
+    call: Call,
+    /// Whether a body was sent; only `close` does without.
+    has_body: bool,
+}
+
+impl FromRequest<Shared> for Write {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, gateway: &Shared) -> Result<Self, ApiError> {
+        let (mut parts, body) = request.into_parts();
+        let caller = Caller::from_request_parts(&mut parts, gateway).await?;
+        let key = idempotency_key(&parts.headers)?;
+        let fault = fault(&parts.headers)?;
+        let body = read_json_bytes(&parts.headers, body).await?;
+        let target = parts.uri.path_and_query().map_or(parts.uri.path(), |target| target.as_str());
+        let has_body = !body.is_empty();
+        let bound = BoundRequest { method: parts.method.to_string(), target: target.to_owned(), body };
+        let call = Call { merchant: caller.merchant, request_id: caller.request_id, key, bound, fault };
+        Ok(Self { call, has_body })
+    }
+}
+
+impl Write {
+    pub(super) const fn merchant(&self) -> MerchantId {
+        self.call.merchant
+    }
+
+    /// Reads the fields of the body.
+    pub(super) fn parse<T>(
+        &self,
+        read: impl FnOnce(Map<String, Value>) -> Parsed<T>,
+    ) -> (Result<T, Refusal>, Vec<String>) {
+        match object(&self.call.bound.body) {
+            Ok(object) => {
+                let parsed = read(object);
+                (parsed.content.map_err(Refusal::Fields), parsed.ignored)
+            }
+            Err(refusal) => (Err(refusal), Vec::new()),
+        }
+    }
+
+    /// Reads a body that may be absent and has no fields.
+    pub(super) fn parse_nothing(&self) -> (Result<(), Refusal>, Vec<String>) {
+        if self.has_body {
+            self.parse(|object| Parsed {
+                content: Ok(()),
+                ignored: object.into_iter().map(|(name, _)| name).collect(),
+            })
+        } else {
+            (Ok(()), Vec::new())
+        }
+    }
+
+    /// Executes the write, and answers with what it made or found: 201 or 200.
+    pub(super) async fn execute<W: Work>(
+        self,
+        gateway: Shared,
+        work: W,
+        ignored: &[String],
+    ) -> Result<Response, ApiError> {
+        let request_id = self.call.request_id;
+        let public_url = gateway.public_url.clone();
+        let render = move |outcome: Result<&Written<W::Object>, &Refusal>| match outcome {
+            Ok(Written { object, created }) => {
+                let status = if *created { StatusCode::CREATED } else { StatusCode::OK };
+                respond::success(request_id, status, object.view(&public_url))
+            }
+            Err(refusal) => respond::refusal(request_id, refusal),
+        };
+        let reply = idempotent::execute(gateway, self.call, work, render).await?;
+        let mut response = respond::reply(reply);
+        respond::name_ignored(&mut response, ignored);
+        Ok(response)
+    }
+}
+
+fn object(body: &[u8]) -> Result<Map<String, Value>, Refusal> {
+    strict_json::parse_object(body).map_err(Refusal::Malformed)
+}
+
+/// The value of a header that may stand once; an error where it stands more often.
+fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a [u8]>, ()> {
+    let mut values = headers.get_all(name).iter();
+    match (values.next(), values.next()) {
+        (_, Some(_)) => Err(()),
+        (first, None) => Ok(first.map(axum::http::HeaderValue::as_bytes)),
+    }
+}
+
+fn idempotency_key(headers: &HeaderMap) -> Result<Option<IdempotencyKey>, ApiError> {
+    let header = only(headers, &IDEMPOTENCY_KEY)
+        .map_err(|()| ApiError::IdempotencyKeyInvalid("it stands more than once".to_owned()))?;
+    header.map(IdempotencyKey::parse).transpose().map_err(ApiError::IdempotencyKeyInvalid)
+}
+
+fn fault(headers: &HeaderMap) -> Result<Option<Fault>, ApiError> {
+    let header = only(headers, &X_SANDBOX_FAULT)
+        .map_err(|()| ApiError::FaultInvalid("it stands more than once".to_owned()))?;
+    let parse = |header| Fault::parse(std::str::from_utf8(header).unwrap_or_default());
+    header.map(parse).transpose().map_err(ApiError::FaultInvalid)
+}
+
+/// Reads a body of at most [`MAX_BODY`] bytes. A body that is there must be announced as JSON.
+async fn read_json_bytes(headers: &HeaderMap, body: Body) -> Result<Vec<u8>, ApiError> {
+    let content_type = only(headers, &header::CONTENT_TYPE).map_err(|()| ApiError::NotJson)?;
+    let is_json = content_type.is_some_and(is_json);
+    let body = tokio::time::timeout(BODY_TIMEOUT, read(body)).await;
+    let late = || Refusal::Malformed(format!("the body did not arrive within {} s", BODY_TIMEOUT.as_secs()));
+    let body = body.map_err(|_| late())??;
+    if is_json || body.is_empty() { Ok(body) } else { Err(ApiError::NotJson) }
+}
+
+fn is_json(content_type: &[u8]) -> bool {
+    let text = std::str::from_utf8(content_type).unwrap_or_default();
+    let essence = text.split(';').next().unwrap_or_default().trim();
+    essence.eq_ignore_ascii_case("application/json")
+}
+
+async fn read(mut body: Body) -> Result<Vec<u8>, ApiError> {
+    let mut bytes = Vec::new();
+    let mut length = 0;
+    while let Some(frame) = body.frame().await {
+        let frame =
+            frame.map_err(|_| Refusal::Malformed("the body ended before its announced length".to_owned()))?;
+        let Ok(data) = frame.into_data() else { continue };
+        length += data.len();
+        if length <= MAX_BODY {
+            bytes.extend_from_slice(&data);
+        } else if length > DRAINED {
+            break;
+        }
+    }
+    if length > MAX_BODY { Err(ApiError::BodyTooLarge) } else { Ok(bytes) }
+}

@@ -1,0 +1,4 @@
+//! `/sandbox/…`: what only the sandbox has (contract, section 7). Never under faults, and without
+//! Idempotency-Key.
+
+pub(super) mod orders;

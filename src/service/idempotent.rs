@@ -1,0 +1,292 @@
+//! The idempotent write: claim the key, run the work, commit the work and its response together
+//! (contract, section 4). Every write under `/v1` goes through [`execute`]; what a key means for a
+//! request is in `key_claim`, and what the work does in the other files here.
+//!
+//! ```text
+//! T1  claim   one statement, committed at once: a duplicate sees it and need not wait
+//!     wait    (latency fault) without a connection
+//! T2  commit  the work's writes, its events, and the response under the claim's fence
+//! ```
+
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use time::OffsetDateTime;
+use tracing::Instrument;
+
+use super::key_claim::{self, KeyClaim};
+use super::{Gateway, WorkError, Written};
+use crate::db::idempotency_keys::{self as keys, Claim, ClaimRequest};
+use crate::db::{Connection, DbError, PgConnection, merchants};
+use crate::domain::fault::Fault;
+use crate::domain::id::{MerchantId, RequestId};
+use crate::domain::idempotency::{BoundRequest, IdempotencyKey, Mismatch};
+use crate::domain::refusal::Refusal;
+use crate::domain::view::View;
+
+/// How long the work may take, from the first connection to the commit. It covers the wait for a free
+/// connection (5 s) and a statement that runs into its own limit (6 s) only in part: a request that
+/// meets both is better told to retry.
+const DEADLINE: Duration = Duration::from_secs(8);
+
+/// How long a claim stands while nobody completes or releases it, beyond what a latency fault adds. It
+/// must be longer than the deadline, or a key could be taken over from work that still runs. It is also
+/// how long a key stays in progress after the process on a shared server was killed, so it is short.
+const LEASE: Duration = Duration::from_secs(12);
+
+/// A write as it came in.
+#[derive(Debug)]
+pub struct Call {
+    /// Who calls.
+    pub merchant: MerchantId,
+    /// The id that the response will carry unless an earlier one is replayed.
+    pub request_id: RequestId,
+    /// The key, if one was sent.
+    pub key: Option<IdempotencyKey>,
+    /// The request that the key is bound to.
+    pub bound: BoundRequest,
+    /// What is to go wrong.
+    pub fault: Option<Fault>,
+}
+
+/// The work of a write.
+pub trait Work: Send + 'static {
+    /// What it makes or finds.
+    type Object: View + Send;
+
+    /// Runs inside a transaction, which is rolled back unless this returns `Ok`. `now` is the
+    /// merchant's time.
+    fn run(
+        self,
+        tx: &mut PgConnection,
+        now: OffsetDateTime,
+    ) -> impl Future<Output = Result<Written<Self::Object>, WorkError>> + Send;
+}
+
+/// A call whose fields are wrong is work too: its refusal is stored under the key.
+impl<W: Work> Work for Result<W, Refusal> {
+    type Object = W::Object;
+
+    async fn run(self, tx: &mut PgConnection, now: OffsetDateTime) -> Result<Written<W::Object>, WorkError> {
+        self?.run(tx, now).await
+    }
+}
+
+/// A rendered response.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// The HTTP status.
+    pub status: u16,
+    /// The body's bytes.
+    pub body: Vec<u8>,
+}
+
+/// How the outcome of a work becomes a response.
+pub trait Render<T>: FnOnce(Result<&Written<T>, &Refusal>) -> Answer + Send + 'static {}
+impl<T, F: FnOnce(Result<&Written<T>, &Refusal>) -> Answer + Send + 'static> Render<T> for F {}
+
+/// What is sent to the client.
+#[derive(Debug)]
+pub struct Reply {
+    /// The response.
+    pub answer: Answer,
+    /// Its id; that of the first request where it is replayed.
+    pub request_id: RequestId,
+    /// Whether it is the stored response of an earlier request.
+    pub replayed: bool,
+}
+
+/// Why a write has no response of its own.
+#[derive(Debug)]
+pub enum NoReply {
+    /// The first request with this key is still running.
+    InProgress,
+    /// The key is bound to another request.
+    Mismatch(Box<Mismatch>),
+    /// A fault: this status, whatever has happened.
+    Fault(u16),
+    /// The deadline has passed.
+    TimedOut,
+    /// The work panicked.
+    Panicked,
+    /// The database failed.
+    Database(DbError),
+}
+
+impl From<DbError> for NoReply {
+    fn from(error: DbError) -> Self {
+        Self::Database(error)
+    }
+}
+
+/// Executes a write, or finds the response that its key already has.
+///
+/// The whole sequence runs in a task of its own: a client that hangs up drops its handler, and the work
+/// goes on and is stored for the retry.
+///
+/// # Errors
+/// See [`NoReply`]; nothing is stored under the key then.
+pub async fn execute<W: Work>(
+    gateway: Arc<Gateway>,
+    call: Call,
+    work: W,
+    render: impl Render<W::Object>,
+) -> Result<Reply, NoReply> {
+    let running = gateway.running.clone();
+    let task = async move { Execution { gateway: &gateway, call: &call }.run(work, render).await };
+    running.spawn(task.in_current_span()).await.unwrap_or(Err(NoReply::Panicked))
+}
+
+/// One write on its way.
+struct Execution<'a> {
+    gateway: &'a Gateway,
+    call: &'a Call,
+}
+
+impl Execution<'_> {
+    async fn run<W: Work>(&self, work: W, render: impl Render<W::Object>) -> Result<Reply, NoReply> {
+        if let Some(Fault::ErrorBefore(status)) = self.call.fault {
+            return Err(NoReply::Fault(status));
+        }
+        let Some(key) = &self.call.key else {
+            return self
+                .bounded(self.run_without_key(work, render))
+                .await
+                .and_then(|answer| self.first(answer));
+        };
+        let claim = match self.bounded(self.claim(key)).await? {
+            KeyClaim::Ours(claim) => claim,
+            KeyClaim::Replay { request_id, status, body } => {
+                return Ok(Reply { answer: Answer { status, body }, request_id, replayed: true });
+            }
+            KeyClaim::InProgress => return Err(NoReply::InProgress),
+            KeyClaim::Mismatch(mismatch) => return Err(NoReply::Mismatch(mismatch)),
+        };
+        self.wait().await;
+        let outcome = self.bounded(self.commit(key, &claim, work, render)).await;
+        let outcome = outcome.and_then(|answer| self.first(answer));
+        if outcome.is_err() {
+            self.release(key, &claim).await;
+        }
+        outcome
+    }
+
+    fn first(&self, answer: Answer) -> Result<Reply, NoReply> {
+        match self.call.fault {
+            Some(Fault::ErrorAfter(status)) => Err(NoReply::Fault(status)),
+            _ => Ok(Reply { answer, request_id: self.call.request_id, replayed: false }),
+        }
+    }
+
+    async fn claim(&self, key: &IdempotencyKey) -> Result<KeyClaim, NoReply> {
+        let delay = match self.call.fault {
+            Some(Fault::Latency(delay)) => delay,
+            _ => Duration::ZERO,
+        };
+        let request = ClaimRequest {
+            merchant: self.call.merchant,
+            key,
+            bound: &self.call.bound,
+            fingerprint: self.call.bound.fingerprint(),
+            request_id: self.call.request_id,
+            lease: LEASE + delay,
+        };
+        let mut conn = self.gateway.db.acquire().await?;
+        Ok(key_claim::claim(&mut conn, &request).await?)
+    }
+
+    /// Waits as a slow bank would, while the key is in progress and no connection is held.
+    async fn wait(&self) {
+        if let Some(Fault::Latency(delay)) = self.call.fault {
+            tokio::time::sleep(delay).await;
+        }
+    }
+
+    async fn run_without_key<W: Work>(
+        &self,
+        work: W,
+        render: impl Render<W::Object>,
+    ) -> Result<Answer, NoReply> {
+        self.wait().await;
+        let mut conn = self.gateway.db.acquire().await?;
+        let now = merchants::open(&mut conn, self.call.merchant).await?;
+        let mut tx = conn.begin().await.map_err(DbError::from)?;
+        match work.run(&mut tx, now).await {
+            Ok(output) => {
+                let answer = render(Ok(&output));
+                tx.commit().await.map_err(DbError::from)?;
+                Ok(answer)
+            }
+            Err(WorkError::Refused(refusal)) => Ok(render(Err(&refusal))),
+            Err(WorkError::Failed(error)) => Err(error.into()),
+        }
+    }
+
+    async fn commit<W: Work>(
+        &self,
+        key: &IdempotencyKey,
+        claim: &Claim,
+        work: W,
+        render: impl Render<W::Object>,
+    ) -> Result<Answer, NoReply> {
+        let mut conn = self.gateway.db.acquire().await?;
+        let mut tx = conn.begin().await.map_err(DbError::from)?;
+        match work.run(&mut tx, claim.now).await {
+            Ok(output) => {
+                let answer = render(Ok(&output));
+                self.store(&mut tx, key, claim, &answer).await?;
+                tx.commit().await.map_err(DbError::from)?;
+                Ok(answer)
+            }
+            Err(WorkError::Refused(refusal)) => {
+                // Nothing is kept but the answer, so there is nothing that it must be one transaction with.
+                tx.rollback().await.map_err(DbError::from)?;
+                let answer = render(Err(&refusal));
+                self.store(&mut conn, key, claim, &answer).await?;
+                Ok(answer)
+            }
+            Err(WorkError::Failed(error)) => Err(error.into()),
+        }
+    }
+
+    /// Stores the response under the claim. An error where somebody has taken the key over: then this
+    /// work came too late, and must leave nothing behind.
+    async fn store(
+        &self,
+        conn: &mut PgConnection,
+        key: &IdempotencyKey,
+        claim: &Claim,
+        answer: &Answer,
+    ) -> Result<(), NoReply> {
+        if matches!(self.call.fault, Some(Fault::ErrorAfter(_))) {
+            return Ok(());
+        }
+        let ours =
+            keys::complete(conn, (self.call.merchant, key), claim, (answer.status, &answer.body)).await?;
+        if ours { Ok(()) } else { Err(NoReply::InProgress) }
+    }
+
+    /// Frees the key after an unknown outcome, so that the retry runs for real. Where even that fails,
+    /// the lease frees it.
+    async fn release(&self, key: &IdempotencyKey, claim: &Claim) {
+        let release = async {
+            let mut conn = self.gateway.db.acquire().await?;
+            Ok(keys::release(&mut conn, (self.call.merchant, key), claim).await?)
+        };
+        if let Err(error) = self.bounded(release).await {
+            tracing::warn!(?error, "the key stays in progress until its lease is over");
+        }
+    }
+
+    /// Bounds a step in time, and turns a panic into an outcome.
+    async fn bounded<T>(&self, step: impl Future<Output = Result<T, NoReply>>) -> Result<T, NoReply> {
+        match tokio::time::timeout(DEADLINE, AssertUnwindSafe(step).catch_unwind()).await {
+            Ok(Ok(result)) => result,
+            Ok(Err(_panic)) => Err(NoReply::Panicked),
+            Err(_elapsed) => Err(NoReply::TimedOut),
+        }
+    }
+}
