@@ -23,7 +23,15 @@ pub fn parse(bytes: &[u8]) -> Result<Value, String> {
     StrictValue
         .deserialize(&mut parser)
         .and_then(|value| parser.end().map(|()| value))
-        .map_err(|error| format!("the body is not valid JSON: {error}"))
+        .map_err(|error| describe(&error))
+}
+
+fn describe(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    // What the parser says of half of a pair of escapes, which nobody would understand.
+    let half = ["unexpected end of hex escape", "lone leading surrogate"].iter().any(|it| text.contains(it));
+    let why = if half { " (a lone surrogate such as \\ud800 is no character)" } else { "" };
+    format!("the body is not valid JSON: {text}{why}")
 }
 
 /// Reads one JSON document that is an object.

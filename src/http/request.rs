@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use axum::body::Body;
-use axum::http::{HeaderName, HeaderValue, Request};
+use axum::http::{HeaderName, HeaderValue, Request, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use tracing::Instrument;
@@ -27,7 +27,8 @@ pub(super) async fn identify(mut request: Request<Body>, next: Next) -> Response
         let mut response = next.run(request).await;
         if let Some(error) = response.extensions_mut().remove::<ErrorBody>() {
             let body = respond::error_json(request_id, &error);
-            let (parts, _) = response.into_parts();
+            let (mut parts, _) = response.into_parts();
+            parts.headers.remove(header::CONTENT_LENGTH); // of the empty body that this one replaces
             response = (parts, respond::JSON, body).into_response();
         }
         let id = HeaderValue::from_str(&request_id.to_string());

@@ -1,0 +1,15 @@
+//! The whole suite as one binary: it shares one process, one database and one server, and each test has
+//! an API key of its own. The database is embedded, or the server that `DATABASE_URL` names.
+//!
+//! One file per resource or promise; `support` holds the server under test and the client.
+
+mod support;
+
+mod errors;
+mod hang_up;
+mod idempotency;
+mod kill;
+mod orders;
+mod races;
+mod refunds;
+mod schema;

@@ -1,0 +1,125 @@
+//! What must hold when requests arrive at once (design: one transaction, in progress visible at once,
+//! money guarded by the database).
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use serde_json::json;
+
+use crate::support::client::{Held, order, refund};
+use crate::support::{Answer, Merchant};
+
+fn count(answers: &[Answer], status: u16) -> usize {
+    answers.iter().filter(|answer| answer.status == status).count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn five_hundred_duplicates_make_one_order() {
+    let merchant = Merchant::new();
+    let body = order("DUPLICATE", 2990);
+    let answers =
+        join_all((0..500).map(|_| merchant.post("/v1/orders", &body).key("duplicate").send())).await;
+
+    let first: Vec<_> = answers.iter().filter(|answer| answer.status == 201 && !answer.is_replay()).collect();
+    assert_eq!(first.len(), 1, "exactly one request ran");
+    for answer in &answers {
+        match answer.status {
+            201 => assert_eq!(answer.bytes, first[0].bytes),
+            409 => {
+                answer.is_error(409, "idempotency_in_progress", "idempotency_in_progress");
+                assert_eq!(answer.header("retry-after"), Some("1"));
+            }
+            other => panic!("{other}"),
+        }
+    }
+    assert_eq!(merchant.get("/v1/orders").await.data(200)["items"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_duplicate_is_answered_at_once_while_the_first_is_held() {
+    let merchant = Merchant::new();
+    merchant.order("WARM_UP", 1).await;
+    let Held { body, key, first, duplicate: (duplicate, after) } = merchant.hold(1500).await;
+    duplicate.is_error(409, "idempotency_in_progress", "idempotency_in_progress");
+    assert!(after < Duration::from_millis(100), "{after:?}");
+
+    let first = first.await.unwrap();
+    first.data(201);
+    let replay = merchant.post("/v1/orders", &body).key(&key).send().await;
+    assert!(replay.is_replay());
+    assert_eq!(replay.bytes, first.bytes);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_number_without_a_key_makes_one_order() {
+    let merchant = Merchant::new();
+    let body = order("SAME_NUMBER", 2990);
+    let answers = join_all((0..50).map(|_| merchant.post("/v1/orders", &body).send())).await;
+    assert_eq!((count(&answers, 201), count(&answers, 200)), (1, 49));
+    let trade_no = &answers[0].json()["data"]["trade_no"];
+    assert!(answers.iter().all(|answer| answer.json()["data"]["trade_no"] == *trade_no));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn partial_refunds_never_exceed_the_order() {
+    let merchant = Merchant::new();
+    merchant.paid_order("SHARED", 1000).await;
+    let refunds = (0..50).map(|n| {
+        let body = refund(&format!("R{n}"), "SHARED", 30);
+        let merchant = merchant.clone();
+        async move { merchant.post("/v1/refunds", &body).key(&format!("refund_{n}")).send().await }
+    });
+    let answers = join_all(refunds).await;
+    assert_eq!((count(&answers, 201), count(&answers, 400)), (33, 17));
+    let order = merchant.get("/v1/orders/SHARED").await.data(200);
+    assert_eq!((&order["amount_refunded"], &order["status"]), (&json!(990), &json!("paid")));
+    let refunds = merchant.get("/v1/refunds?limit=100").await.data(200);
+    assert_eq!(refunds["items"].as_array().unwrap().len(), 33);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_refund_number_refunds_once() {
+    let merchant = Merchant::new();
+    merchant.paid_order("ONCE", 1000).await;
+    let body = refund("R", "ONCE", 1000);
+    let answers = join_all((0..30).map(|_| merchant.post("/v1/refunds", &body).send())).await;
+    assert_eq!((count(&answers, 201), count(&answers, 200)), (1, 29));
+    let order = merchant.get("/v1/orders/ONCE").await.data(200);
+    assert_eq!((&order["amount_refunded"], &order["status"]), (&json!(1000), &json!("refunded")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_refund_number_for_two_orders_refunds_one() {
+    let merchant = Merchant::new();
+    merchant.paid_order("LEFT", 500).await;
+    merchant.paid_order("RIGHT", 500).await;
+    let (left, right) = (refund("R", "LEFT", 500), refund("R", "RIGHT", 500));
+    let bodies = (0..20).map(|n| if n % 2 == 0 { &left } else { &right });
+    let answers = join_all(bodies.map(|body| merchant.post("/v1/refunds", body).send())).await;
+    assert_eq!((count(&answers, 201), count(&answers, 200), count(&answers, 400)), (1, 9, 10));
+    let refunded = async |no: &str| {
+        merchant.get(&format!("/v1/orders/{no}")).await.data(200)["amount_refunded"].as_i64()
+    };
+    assert_eq!(refunded("LEFT").await.unwrap() + refunded("RIGHT").await.unwrap(), 500);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_order_is_paid_or_closed_but_not_both() {
+    let merchant = Merchant::new();
+    for n in 0..10 {
+        let no = format!("CONTESTED_{n}");
+        merchant.order(&no, 100).await;
+        let close = merchant.call(reqwest::Method::POST, &format!("/v1/orders/{no}/close"));
+        let (paid, closed, again) = tokio::join!(merchant.pay(&no), close.send(), merchant.pay(&no));
+        let order = merchant.get(&format!("/v1/orders/{no}")).await.data(200);
+        let payments = count(&[paid, again], 200);
+        match order["status"].as_str() {
+            Some("paid") => {
+                assert_eq!(payments, 1);
+                closed.is_error(400, "invalid_request_error", "order_already_paid");
+            }
+            Some("closed") => assert_eq!((payments, closed.status), (0, 200)),
+            other => panic!("{other:?}"),
+        }
+    }
+}
