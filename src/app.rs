@@ -1,6 +1,5 @@
 //! Wiring: settings → database → router and workers → a listening server, and its graceful stop.
 
-use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,7 +21,7 @@ const FINISH_WITHIN: Duration = Duration::from_secs(8);
 const CLOSE_WITHIN: Duration = Duration::from_millis(1500);
 
 /// How long a database server may take to come up, as in a set of containers that start together.
-const DATABASE_WITHIN: Duration = Duration::from_secs(60);
+const DATABASE_WITHIN: Duration = Duration::from_mins(1);
 const DATABASE_RETRY: Duration = Duration::from_millis(500);
 
 /// Why the sandbox does not start.
@@ -142,19 +141,17 @@ pub async fn run(config: Config, announce: impl FnOnce(&str)) -> Result<(), Star
     Ok(())
 }
 
-fn signal() -> impl Future<Output = ()> {
-    async {
-        #[cfg(unix)]
-        {
-            use tokio::signal::unix::{SignalKind, signal};
-            if let Ok(mut terminate) = signal(SignalKind::terminate()) {
-                tokio::select! {
-                    _ = tokio::signal::ctrl_c() => {}
-                    _ = terminate.recv() => {}
-                }
-                return;
+async fn signal() {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        if let Ok(mut terminate) = signal(SignalKind::terminate()) {
+            tokio::select! {
+                _ = tokio::signal::ctrl_c() => {}
+                _ = terminate.recv() => {}
             }
+            return;
         }
-        let _ = tokio::signal::ctrl_c().await;
     }
+    let _ = tokio::signal::ctrl_c().await;
 }

@@ -32,6 +32,7 @@ enum Command {
 
 /// How the sandbox is run.
 #[derive(Debug, Args)]
+#[expect(clippy::doc_markdown, reason = "the comments are the help text, which a terminal shows as it is")]
 pub struct Serve {
     /// The address to listen on; 0.0.0.0 opens the sandbox to other machines
     #[arg(long, env = "KUKOPAY_HOST", default_value = "127.0.0.1")]

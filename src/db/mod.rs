@@ -84,6 +84,10 @@ impl Database {
     /// # Errors
     /// A malformed URL, a directory in use by another process, or an embedded database that does not
     /// start.
+    #[cfg_attr(
+        not(feature = "embedded"),
+        expect(clippy::unused_async, reason = "only the embedded database takes time to open")
+    )]
     pub async fn open(storage: &Storage, pool_size: u32) -> Result<Self, DbError> {
         match storage {
             Storage::Server(url) => {

@@ -45,7 +45,7 @@ pub fn parse_object(bytes: &[u8]) -> Result<Map<String, Value>, String> {
     }
 }
 
-/// Builds a [`Value`] as serde_json does, but refuses a second member of the same name.
+/// Builds a [`Value`] as `serde_json` does, but refuses a second member of the same name.
 struct StrictValue;
 
 impl<'de> DeserializeSeed<'de> for StrictValue {

@@ -26,7 +26,6 @@ pub mod option {
     ///
     /// # Errors
     /// As for [`super::serialize`].
-    #[expect(clippy::ref_option, reason = "the signature that serde's `with` calls")]
     pub fn serialize<S: Serializer>(
         moment: &Option<OffsetDateTime>,
         serializer: S,

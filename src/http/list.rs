@@ -46,7 +46,9 @@ pub(super) fn parse<T>(
         }
     }
     let mut fields = Fields::new(object);
-    twice.into_iter().for_each(|error| fields.refuse(error));
+    for error in twice {
+        fields.refuse(error);
+    }
     let limit = fields.optional("limit", limit).unwrap_or(DEFAULT_LIMIT);
     let starting_after = fields.optional("starting_after", text);
     let filters = read(&mut fields);

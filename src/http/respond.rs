@@ -34,7 +34,7 @@ struct Success<T> {
 struct Error<'a> {
     request_id: RequestId,
     #[serde(rename = "type")]
-    error_type: &'static str,
+    kind: &'static str,
     code: &'a str,
     message: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -54,7 +54,7 @@ pub(super) struct Page<T> {
 pub(super) fn error_json(request_id: RequestId, error: &ErrorBody) -> Vec<u8> {
     to_json(&Error {
         request_id,
-        error_type: error.error_type,
+        kind: error.error_type,
         code: &error.code,
         message: &error.message,
         param: error.errors.first().map(|error| error.param.as_str()),

@@ -100,5 +100,5 @@ pub async fn expire_due(gateway: &Gateway) -> Result<bool, DbError> {
         tell_order(&mut tx, EventType::OrderClosed, order, &gateway.public_url, order.expires_at).await?;
     }
     tx.commit().await?;
-    Ok(closed.len() as i64 == EXPIRY_BATCH)
+    Ok(i64::try_from(closed.len()) == Ok(EXPIRY_BATCH))
 }

@@ -20,7 +20,7 @@ use crate::service::Gateway;
 const EXPIRY_INTERVAL: Duration = Duration::from_millis(500);
 
 /// How often expired keys are looked for. They are void already; this is about space.
-const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
+const SWEEP_INTERVAL: Duration = Duration::from_mins(1);
 
 /// Starts all workers; they end when `stop` is cancelled, at the end of the step they are in.
 pub(crate) fn start(gateway: &Arc<Gateway>, tasks: &TaskTracker, stop: &CancellationToken) {

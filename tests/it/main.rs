@@ -3,6 +3,13 @@
 //!
 //! One file per resource or promise; `support` holds the server under test and the client.
 
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "what is not as expected fails the test"
+)]
+
 mod support;
 
 mod errors;

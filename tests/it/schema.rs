@@ -26,7 +26,7 @@ async fn every_statement_is_answered_from_an_index() {
 }
 
 async fn explain(conn: &mut PgConnection, sql: &str) -> String {
-    let parameters = (1..).take_while(|n| sql.contains(&format!("${n}"))).count();
+    let parameters = (1..100).take_while(|n| sql.contains(&format!("${n}"))).count();
     let nulls = vec!["NULL"; parameters].join(", ");
     conn.execute(AssertSqlSafe(format!("PREPARE statement AS {sql}"))).await.unwrap();
     let rows = conn.fetch_all(AssertSqlSafe(format!("EXPLAIN EXECUTE statement({nulls})"))).await.unwrap();
