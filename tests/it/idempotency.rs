@@ -184,7 +184,7 @@ async fn a_replay_writes_nothing_and_keeps_its_warning() {
 async fn malformed_keys_are_refused_and_gets_ignore_them() {
     let merchant = Merchant::new();
     let body = order("KEYS", 100);
-    for key in ["", &"k".repeat(256), "two words", "tab\there"] {
+    for key in ["", &"k".repeat(256), "two words", "tab\there", "schlüssel"] {
         let answer = merchant.post("/v1/orders", &body).key(key).send().await;
         answer.is_error(400, "invalid_request_error", "idempotency_key_invalid");
     }

@@ -16,6 +16,8 @@ mod errors;
 mod hang_up;
 mod idempotency;
 mod kill;
+mod lists;
+mod order_fields;
 mod orders;
 mod races;
 mod refunds;

@@ -38,28 +38,46 @@ impl Answer {
         serde_json::from_slice(&self.bytes).expect("a JSON body")
     }
 
+    /// The body, once its id is that of the header.
+    #[track_caller]
+    fn envelope(&self) -> Value {
+        let body = self.json();
+        assert!(is_id("req_", &body["request_id"]), "{body}");
+        assert_eq!(body["request_id"].as_str(), self.header("x-request-id"));
+        assert_eq!(self.header("content-type"), Some("application/json"));
+        body
+    }
+
     /// `data` of a success with this status.
     #[track_caller]
     pub(crate) fn data(&self, status: u16) -> Value {
         assert_eq!(self.status, status, "{}", String::from_utf8_lossy(&self.bytes));
-        let body = self.json();
-        assert_eq!(body["request_id"].as_str(), self.header("x-request-id"));
-        body["data"].clone()
+        self.envelope()["data"].clone()
     }
 
     /// Asserts the status, type and code of an error, and its envelope.
     #[track_caller]
     pub(crate) fn is_error(&self, status: u16, error_type: &str, code: &str) -> Value {
-        let body = self.json();
+        let body = self.envelope();
         assert_eq!(
             (self.status, &body["type"], &body["code"]),
             (status, &json!(error_type), &json!(code)),
             "{body}"
         );
-        assert_eq!(body["request_id"].as_str(), self.header("x-request-id"));
-        assert_eq!(self.header("content-type"), Some("application/json"));
         assert_eq!(body.get("param"), body.get("errors").map(|errors| &errors[0]["param"]));
         body
+    }
+
+    /// Asserts a refusal of the request itself: 400, with this code.
+    #[track_caller]
+    pub(crate) fn is_refused(&self, code: &str) -> Value {
+        self.is_error(400, "invalid_request_error", code)
+    }
+
+    /// Asserts that there is no such thing: 404, with this code.
+    #[track_caller]
+    pub(crate) fn is_not_found(&self, code: &str) -> Value {
+        self.is_error(404, "invalid_request_error", code)
     }
 
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
@@ -80,7 +98,7 @@ impl Call {
     }
 
     pub(crate) fn header(self, name: &str, value: &str) -> Self {
-        Self(self.0.header(name, value))
+        Self(self.0.header(name, value.as_bytes()))
     }
 
     pub(crate) fn bytes(self, body: impl Into<Vec<u8>>) -> Self {
@@ -117,13 +135,23 @@ impl Merchant {
         Self { base_url: base_url.to_owned(), api_key: self.api_key.clone(), http: reqwest::Client::new() }
     }
 
+    /// A call without a key and without a body.
+    pub(crate) fn anonymous(&self, method: Method, path: &str) -> Call {
+        Call(self.http.request(method, format!("{}{path}", self.base_url)))
+    }
+
     /// A call with the merchant's key and no body.
     pub(crate) fn call(&self, method: Method, path: &str) -> Call {
-        Call(self.http.request(method, format!("{}{path}", self.base_url))).header("X-Api-Key", &self.api_key)
+        self.anonymous(method, path).header("X-Api-Key", &self.api_key)
     }
 
     pub(crate) fn post(&self, path: &str, body: &Value) -> Call {
-        self.call(Method::POST, path).header("Content-Type", "application/json").bytes(body.to_string())
+        self.post_bytes(path, body.to_string())
+    }
+
+    /// A post of something that may not be JSON, announced as JSON.
+    pub(crate) fn post_bytes(&self, path: &str, body: impl Into<Vec<u8>>) -> Call {
+        self.call(Method::POST, path).header("Content-Type", "application/json").bytes(body)
     }
 
     pub(crate) async fn get(&self, path: &str) -> Answer {
@@ -139,6 +167,18 @@ impl Merchant {
     pub(crate) async fn paid_order(&self, out_trade_no: &str, amount: i64) -> Value {
         self.order(out_trade_no, amount).await;
         self.pay(out_trade_no).await.data(200)
+    }
+
+    /// Closes an order, with neither a body nor a Content-Type.
+    pub(crate) async fn close(&self, no: &str) -> Answer {
+        self.call(Method::POST, &format!("/v1/orders/{no}/close")).send().await
+    }
+
+    /// The items of a list that has no more than these.
+    pub(crate) async fn all(&self, path: &str) -> Vec<Value> {
+        let page = self.get(path).await.data(200);
+        assert_eq!(page["has_more"], json!(false));
+        page["items"].as_array().expect("a list").clone()
     }
 
     pub(crate) async fn pay(&self, no: &str) -> Answer {
@@ -183,6 +223,12 @@ pub(crate) fn order(out_trade_no: &str, amount: i64) -> Value {
 /// The body of a refund.
 pub(crate) fn refund(out_refund_no: &str, out_trade_no: &str, amount: i64) -> Value {
     json!({"out_refund_no": out_refund_no, "out_trade_no": out_trade_no, "amount": amount})
+}
+
+/// Whether a value is an identifier: this prefix and 32 lower-case hex digits.
+pub(crate) fn is_id(prefix: &str, value: &Value) -> bool {
+    let hex = value.as_str().and_then(|text| text.strip_prefix(prefix)).unwrap_or_default();
+    hex.len() == 32 && hex.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 /// Sends bytes as they are, and reads until the server closes the connection.
