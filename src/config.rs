@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+use clap::builder::BoolishValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use directories::ProjectDirs;
 use url::Url;
@@ -52,7 +53,7 @@ pub struct Serve {
     data_dir: Option<PathBuf>,
 
     /// Keep nothing: the embedded database starts empty and is gone with the process
-    #[arg(long, env = "KUKOPAY_EPHEMERAL")]
+    #[arg(long, env = "KUKOPAY_EPHEMERAL", value_parser = BoolishValueParser::new())]
     ephemeral: bool,
 
     /// Let in only these API keys, separated by commas [default: every well-formed kuko_test_ key]
@@ -71,7 +72,7 @@ pub struct Serve {
     public_url: Option<Url>,
 
     /// Take only public https URLs as notify_url, as production does
-    #[arg(long, env = "KUKOPAY_STRICT_URLS")]
+    #[arg(long, env = "KUKOPAY_STRICT_URLS", value_parser = BoolishValueParser::new())]
     strict_urls: bool,
 
     /// How log lines look
@@ -140,7 +141,7 @@ impl Serve {
     }
 
     fn storage(self, database_url: Option<String>) -> Result<Storage, String> {
-        let server = self.database_url.or(database_url).filter(|url| !url.is_empty());
+        let server = [self.database_url, database_url].into_iter().flatten().find(|url| !url.is_empty());
         match (server, self.data_dir, self.ephemeral) {
             (Some(url), None, false) => Ok(Storage::Server(url)),
             (None, Some(directory), false) => Ok(Storage::Directory(directory)),

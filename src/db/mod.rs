@@ -14,7 +14,6 @@ pub mod orders;
 pub mod refunds;
 
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 
 use sqlx::pool::PoolConnection;
@@ -91,9 +90,8 @@ impl Database {
     pub async fn open(storage: &Storage, pool_size: u32) -> Result<Self, DbError> {
         match storage {
             Storage::Server(url) => {
-                // The error of the parser may quote the URL, and with it the password.
-                let options = PgConnectOptions::from_str(url)
-                    .map_err(|_| {
+                let options = server_options(url)
+                    .ok_or_else(|| {
                         DbError::Setup(
                             "the database URL is not of the form postgres://user:password@host/database"
                                 .to_owned(),
@@ -115,8 +113,8 @@ impl Database {
                     _ => None,
                 };
                 let embedded = embedded::Embedded::start(directory).await?;
-                let options = PgConnectOptions::from_str(&embedded.url())
-                    .map_err(|error| DbError::Setup(error.to_string()))?;
+                let options: PgConnectOptions =
+                    embedded.url().parse().map_err(|error: sqlx::Error| DbError::Setup(error.to_string()))?;
                 Ok(Self {
                     pool: pool(options, 1),
                     exclusive: true,
@@ -172,6 +170,13 @@ impl Database {
             }
         }
     }
+}
+
+/// Reads the URL of a server. What is wrong with it is not told: that may quote the password.
+fn server_options(url: &str) -> Option<PgConnectOptions> {
+    // The parser takes any scheme.
+    let (scheme, _) = url.split_once("://")?;
+    if matches!(scheme, "postgres" | "postgresql") { url.parse().ok() } else { None }
 }
 
 fn pool(options: PgConnectOptions, size: u32) -> PgPool {

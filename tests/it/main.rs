@@ -22,3 +22,4 @@ mod orders;
 mod races;
 mod refunds;
 mod schema;
+mod settings;

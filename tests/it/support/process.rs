@@ -1,7 +1,10 @@
 //! The real command as a process of its own: for what only happens to processes, and for settings.
 
-use std::io::{BufRead, BufReader};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Seek};
+use std::net::{Ipv4Addr, TcpListener};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use super::server;
 
@@ -12,6 +15,7 @@ pub(crate) struct Process {
     pub(crate) base_url: String,
     /// What start-up printed.
     pub(crate) banner: String,
+    log: File,
 }
 
 /// The command with these arguments and no settings from the environment.
@@ -26,31 +30,67 @@ pub(crate) fn command(arguments: &[&str]) -> Command {
     command
 }
 
+/// Runs a command that must fail by itself, and returns all that it printed.
+pub(crate) async fn failure(command: Command) -> String {
+    let mut command = tokio::process::Command::from(command);
+    let ended = tokio::time::timeout(Duration::from_secs(30), command.kill_on_drop(true).output());
+    let output = ended.await.expect("the command ends").expect("the command starts");
+    let text = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8(text).expect("text");
+    assert!(!output.status.success(), "{text}");
+    text
+}
+
+/// A port that is free, and out of the range that the system gives to the clients of other tests.
+pub(crate) fn free_port() -> u16 {
+    let mut ports = std::iter::repeat_with(|| rand::random_range(20_000..32_000));
+    ports.find(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok()).expect("a port")
+}
+
+/// The arguments for data that outlives a process: the server under test, or else this directory.
+pub(crate) fn storage(directory: &tempfile::TempDir) -> [String; 2] {
+    match server::database_url() {
+        Some(url) => ["--database-url".to_owned(), url],
+        None => ["--data-dir".to_owned(), directory.path().to_str().expect("text").to_owned()],
+    }
+}
+
 impl Process {
     /// Starts on a free port and waits for the banner.
     pub(crate) fn start(arguments: &[&str]) -> Self {
         let mut command = command(arguments);
-        command.args(["--port", "0"]).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut child = command.spawn().expect("the command starts");
-        let mut banner = String::new();
-        for line in BufReader::new(child.stdout.take().expect("piped")).lines().map_while(Result::ok) {
-            banner += &line;
-            banner.push('\n');
+        command.args(["--port", "0"]);
+        Self::run(command)
+    }
+
+    /// Starts a command and waits for the banner.
+    pub(crate) fn run(command: Command) -> Self {
+        let mut process = Self::spawn(command);
+        let stdout = process.child.stdout.take().expect("piped");
+        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+            process.banner += &line;
+            process.banner.push('\n');
             if line.contains("-d '") {
                 break;
             }
         }
-        let base_url = banner.split("base URL  ").nth(1).and_then(|rest| rest.lines().next());
-        let base_url = base_url.unwrap_or_else(|| panic!("no base URL in {banner}")).to_owned();
-        Self { child, base_url, banner }
+        let base_url = process.banner.split("base URL  ").nth(1).and_then(|rest| rest.lines().next());
+        let Some(base_url) = base_url.map(str::to_owned) else { panic!("no start: {}", process.end()) };
+        process.base_url = base_url;
+        process
+    }
+
+    /// Starts a command and waits for nothing.
+    pub(crate) fn spawn(mut command: Command) -> Self {
+        let log = tempfile::tempfile().expect("a file");
+        command.stdout(Stdio::piped()).stderr(log.try_clone().expect("a handle"));
+        let child = command.spawn().expect("the command starts");
+        Self { child, base_url: String::new(), banner: String::new(), log }
     }
 
     /// Starts on data that outlives the process: the server under test, or else this directory.
     pub(crate) fn on(directory: &tempfile::TempDir) -> Self {
-        match server::database_url() {
-            Some(url) => Self::start(&["--database-url", &url]),
-            None => Self::start(&["--data-dir", directory.path().to_str().expect("text")]),
-        }
+        Self::start(&storage(directory).each_ref().map(String::as_str))
     }
 
     /// Ends the process without a warning.
@@ -61,9 +101,23 @@ impl Process {
 
     /// Asks the process to stop, and waits for it.
     pub(crate) fn terminate(mut self) -> std::process::ExitStatus {
-        let asked = Command::new("kill").arg(self.child.id().to_string()).status().expect("kill runs");
-        assert!(asked.success());
+        self.ask_to_stop();
         self.child.wait().expect("gone")
+    }
+
+    /// Asks the process to stop, waits for it, and returns what it wrote to standard error.
+    pub(crate) fn end(mut self) -> String {
+        self.ask_to_stop();
+        self.child.wait().expect("gone");
+        let mut text = String::new();
+        self.log.rewind().expect("a file");
+        self.log.read_to_string(&mut text).expect("text");
+        text
+    }
+
+    fn ask_to_stop(&self) {
+        // One that has ended already cannot be asked.
+        Command::new("kill").arg(self.child.id().to_string()).status().expect("kill runs");
     }
 }
 
