@@ -25,23 +25,33 @@ pub struct Cli {
     serve: Serve,
 }
 
+/// What the command does.
 #[derive(Debug, Subcommand)]
-enum Command {
+pub enum Command {
     /// Run the sandbox (what happens without a subcommand, too)
     Serve(Serve),
+    /// Exit with 0 if the sandbox on this machine is ready, else with 1: for a container's health check
+    Healthcheck(Address),
+}
+
+/// Where the sandbox listens.
+#[derive(Debug, Args)]
+pub struct Address {
+    /// The address that the sandbox listens on; 0.0.0.0 opens it to other machines
+    #[arg(long, env = "KUKOPAY_HOST", default_value = "127.0.0.1")]
+    pub host: IpAddr,
+
+    /// The port that the sandbox listens on; 0 picks a free one and prints it
+    #[arg(long, env = "KUKOPAY_PORT", default_value_t = 5856)]
+    pub port: u16,
 }
 
 /// How the sandbox is run.
 #[derive(Debug, Args)]
 #[expect(clippy::doc_markdown, reason = "the comments are the help text, which a terminal shows as it is")]
 pub struct Serve {
-    /// The address to listen on; 0.0.0.0 opens the sandbox to other machines
-    #[arg(long, env = "KUKOPAY_HOST", default_value = "127.0.0.1")]
-    pub host: IpAddr,
-
-    /// The port to listen on; 0 picks a free one and prints it
-    #[arg(long, env = "KUKOPAY_PORT", default_value_t = 5856)]
-    pub port: u16,
+    #[command(flatten)]
+    address: Address,
 
     /// A PostgreSQL server (15 or later) with a database for the sandbox alone, instead of the embedded
     /// one: postgres://user:password@host/database. KUKOPAY_DATABASE_URL goes before DATABASE_URL
@@ -113,13 +123,10 @@ pub struct Config {
 }
 
 impl Cli {
-    /// The settings to run with.
+    /// What to do.
     #[must_use]
-    pub fn into_serve(self) -> Serve {
-        match self.command {
-            Some(Command::Serve(serve)) => serve,
-            None => self.serve,
-        }
+    pub fn into_command(self) -> Command {
+        self.command.unwrap_or(Command::Serve(self.serve))
     }
 }
 
@@ -130,8 +137,8 @@ impl Serve {
     /// What does not fit, and what to change.
     pub fn check(self, database_url: Option<String>) -> Result<Config, String> {
         Ok(Config {
-            host: self.host,
-            port: self.port,
+            host: self.address.host,
+            port: self.address.port,
             merchants: merchants(&self.api_keys)?,
             public_url: self.public_url.as_ref().map(public_url).transpose()?,
             notify_policy: if self.strict_urls { NotifyPolicy::PublicHttps } else { NotifyPolicy::Anywhere },

@@ -9,12 +9,14 @@
 //! - `worker`: what happens without a request
 //! - [`config`]: the command line; only `app` and `main` read it
 //! - [`app`]: wiring, start and stop; [`banner`]: what start-up prints
+//! - [`healthcheck`]: asks a running sandbox whether it is ready
 
 pub mod app;
 pub mod banner;
 pub mod config;
 pub mod db;
 pub mod domain;
+pub mod healthcheck;
 mod http;
 pub mod service;
 mod worker;

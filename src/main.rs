@@ -1,18 +1,21 @@
-//! The command `kukopay-sandbox`: reads the settings, starts the log, runs the app.
+//! The command `kukopay-sandbox`: reads the settings, starts the log, runs the app; or asks a running
+//! one whether it is ready.
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::Parser;
-use kukopay_sandbox::app;
 use kukopay_sandbox::banner::Banner;
-use kukopay_sandbox::config::{Cli, LogFormat};
+use kukopay_sandbox::config::{Cli, Command, LogFormat, Serve};
+use kukopay_sandbox::{app, healthcheck};
 use tracing_subscriber::EnvFilter;
 
 fn main() -> ExitCode {
-    let serve = Cli::parse().into_serve();
-    start_log(serve.log_format);
-    match run(serve) {
+    let outcome = match Cli::parse().into_command() {
+        Command::Serve(serve) => run(serve),
+        Command::Healthcheck(address) => healthcheck::check(&address),
+    };
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("kukopay-sandbox: {error}");
@@ -21,7 +24,8 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(serve: kukopay_sandbox::config::Serve) -> Result<(), String> {
+fn run(serve: Serve) -> Result<(), String> {
+    start_log(serve.log_format);
     let config = serve.check(std::env::var("DATABASE_URL").ok())?;
     let banner = Banner::new(&config);
     let runtime = tokio::runtime::Runtime::new().map_err(|error| error.to_string())?;

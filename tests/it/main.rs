@@ -14,6 +14,7 @@ mod support;
 
 mod errors;
 mod hang_up;
+mod healthcheck;
 mod idempotency;
 mod kill;
 mod lists;
