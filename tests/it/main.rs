@@ -21,6 +21,7 @@ mod lists;
 mod order_fields;
 mod orders;
 mod races;
+mod readme;
 mod refunds;
 mod schema;
 mod settings;
