@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use sqlx::postgres::PgRow;
 use sqlx::postgres::types::PgInterval;
-use sqlx::{FromRow, PgConnection, Row};
+use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::{FromRow, PgConnection, Postgres, Row};
 use time::OffsetDateTime;
 
 use super::DbError;
@@ -201,23 +201,42 @@ pub async fn reclaim(
     Ok(claim.fetch_optional(conn).await?)
 }
 
+/// A response, to be stored under a claimed key.
+#[derive(Debug)]
+pub struct Completion<'a> {
+    /// Whose key it is.
+    pub merchant: MerchantId,
+    /// The key.
+    pub key: &'a IdempotencyKey,
+    /// The claim over it.
+    pub claim: &'a Claim,
+    /// The response's HTTP status.
+    pub status: u16,
+    /// The response's body.
+    pub body: &'a [u8],
+}
+
+impl Completion<'_> {
+    /// Binds key, fence, status and body, in this order.
+    pub(super) fn bind<'q>(
+        &'q self,
+        query: sqlx::query::Query<'q, Postgres, PgArguments>,
+    ) -> sqlx::query::Query<'q, Postgres, PgArguments> {
+        query
+            .bind(self.key.as_str())
+            .bind(self.claim.fence)
+            .bind(i16::try_from(self.status).unwrap_or_default())
+            .bind(self.body)
+    }
+}
+
 /// Stores the response under a claimed key. False where the claim is no longer ours: then nothing that
 /// this transaction wrote may be committed.
 ///
 /// # Errors
 /// Those of the database.
-pub async fn complete(
-    conn: &mut PgConnection,
-    (merchant, key): (MerchantId, &IdempotencyKey),
-    claim: &Claim,
-    (status, body): (u16, &[u8]),
-) -> Result<bool, DbError> {
-    let update = sqlx::query(COMPLETE)
-        .bind(merchant.uuid())
-        .bind(key.as_str())
-        .bind(claim.fence)
-        .bind(i16::try_from(status).unwrap_or_default())
-        .bind(body);
+pub async fn complete(conn: &mut PgConnection, completion: &Completion<'_>) -> Result<bool, DbError> {
+    let update = completion.bind(sqlx::query(COMPLETE).bind(completion.merchant.uuid()));
     Ok(update.execute(conn).await?.rows_affected() == 1)
 }
 

@@ -16,13 +16,15 @@ pub mod refunds;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use sqlx::{ConnectOptions, Postgres};
 
 pub use error::DbError;
 pub use sqlx::postgres::PgConnection;
 pub use sqlx::{Connection, Transaction};
+
+/// A connection out of the pool, to which it goes back when it is dropped.
+pub type PoolConnection = sqlx::pool::PoolConnection<Postgres>;
 
 /// How long a request waits for a free connection. Longer than a burst of requests takes to be served
 /// over one connection, shorter than the deadline of the work.
@@ -147,7 +149,7 @@ impl Database {
     ///
     /// # Errors
     /// [`DbError::Unavailable`] where none comes free in time.
-    pub async fn acquire(&self) -> Result<PoolConnection<Postgres>, DbError> {
+    pub async fn acquire(&self) -> Result<PoolConnection, DbError> {
         Ok(self.pool.acquire().await?)
     }
 

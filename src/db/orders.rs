@@ -1,13 +1,15 @@
 //! The table `orders`. A status changes only by an update that names the status it changes from, so
 //! that of two racing changes one finds nothing to do.
 
-use sqlx::postgres::PgRow;
+use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::query::Query;
 use sqlx::types::Json;
-use sqlx::{FromRow, PgConnection, Row};
+use sqlx::{FromRow, PgConnection, Postgres, Row};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::DbError;
+use super::idempotency_keys::Completion;
 use crate::domain::card::Card;
 use crate::domain::id::{MerchantId, TradeNo};
 use crate::domain::money::{Amount, Currency};
@@ -16,6 +18,17 @@ use crate::domain::order::{Failure, Locale, Order, OrderContent, OrderStatus};
 
 macro_rules! select {
     ($($rest:literal),*) => { concat!("SELECT ", columns!(), " FROM orders ", $($rest),*) };
+}
+macro_rules! inserted {
+    () => {
+        "(merchant_id, trade_no, out_trade_no, amount, currency, subject, return_url, notify_url, locale, \
+          metadata, status, checkout_secret, created_at, expires_at)"
+    };
+}
+macro_rules! values {
+    () => {
+        "$1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14"
+    };
 }
 macro_rules! columns {
     () => {
@@ -26,11 +39,24 @@ macro_rules! columns {
 }
 
 super::declare_statements! {
-    INSERT = "
-        INSERT INTO orders (merchant_id, trade_no, out_trade_no, amount, currency, subject, return_url,
-                            notify_url, locale, metadata, status, checkout_secret, created_at, expires_at)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
-        ON CONFLICT (merchant_id, out_trade_no) DO NOTHING";
+    INSERT = concat!("
+        INSERT INTO orders ", inserted!(), " VALUES (", values!(), ")
+        ON CONFLICT (merchant_id, out_trade_no) DO NOTHING");
+
+    /// A new order and the response that tells it, under a claimed key: the whole T2 of the hot path in
+    /// one statement, and so in one round trip. The claim is locked first, so that without it no order
+    /// is written; the response is stored only with the order. Both, or nothing.
+    INSERT_COMPLETING = concat!("
+        WITH claim AS (
+            SELECT FROM idempotency_keys
+            WHERE merchant_id = $1 AND key = $15 AND fence = $16 AND state = 'in_progress'
+            FOR NO KEY UPDATE),
+        made AS (
+            INSERT INTO orders ", inserted!(), " SELECT ", values!(), " FROM claim
+            ON CONFLICT (merchant_id, out_trade_no) DO NOTHING
+            RETURNING merchant_id)
+        UPDATE idempotency_keys k SET state = 'completed', status = $17, response_body = $18
+        FROM made WHERE k.merchant_id = $1 AND k.key = $15");
 
     BY_TRADE_NO = select!("WHERE merchant_id = $1 AND trade_no = $2");
     BY_OUT_TRADE_NO = select!("WHERE merchant_id = $1 AND out_trade_no = $2");
@@ -127,8 +153,27 @@ pub(super) fn unknown(what: &'static str) -> sqlx::Error {
 /// # Errors
 /// Those of the database.
 pub async fn insert(conn: &mut PgConnection, order: &Order) -> Result<bool, DbError> {
+    let insert = bind(sqlx::query(INSERT), order);
+    Ok(insert.execute(conn).await?.rows_affected() == 1)
+}
+
+/// Writes a new order, and stores the response that tells it under a claimed key. False where its
+/// `out_trade_no` is taken or the claim is no longer ours; then nothing is written.
+///
+/// # Errors
+/// Those of the database.
+pub async fn insert_completing(
+    conn: &mut PgConnection,
+    order: &Order,
+    completion: &Completion<'_>,
+) -> Result<bool, DbError> {
+    let insert = completion.bind(bind(sqlx::query(INSERT_COMPLETING), order));
+    Ok(insert.execute(conn).await?.rows_affected() == 1)
+}
+
+fn bind<'q>(insert: Query<'q, Postgres, PgArguments>, order: &'q Order) -> Query<'q, Postgres, PgArguments> {
     let content = &order.content;
-    let insert = sqlx::query(INSERT)
+    insert
         .bind(order.merchant.uuid())
         .bind(order.trade_no.uuid())
         .bind(content.out_trade_no.as_str())
@@ -142,8 +187,7 @@ pub async fn insert(conn: &mut PgConnection, order: &Order) -> Result<bool, DbEr
         .bind(order.status.code())
         .bind(&order.checkout_secret)
         .bind(order.created_at)
-        .bind(order.expires_at);
-    Ok(insert.execute(conn).await?.rows_affected() == 1)
+        .bind(order.expires_at)
 }
 
 /// The order that the gateway gave a number.

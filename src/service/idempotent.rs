@@ -7,6 +7,10 @@
 //!     wait    (latency fault) without a connection
 //! T2  commit  the work's writes, its events, and the response under the claim's fence
 //! ```
+//!
+//! Creating an order, the hot path, is two statements in all: its T2 is one that does everything or
+//! nothing ([`Work::write_at_once`]), and only where that finds something in its way is the work run
+//! step by step.
 
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
@@ -19,8 +23,8 @@ use tracing::Instrument;
 
 use super::key_claim::{self, KeyClaim};
 use super::{Gateway, WorkError, Written};
-use crate::db::idempotency_keys::{self as keys, Claim, ClaimRequest};
-use crate::db::{Connection, DbError, PgConnection, merchants};
+use crate::db::idempotency_keys::{self as keys, Claim, ClaimRequest, Completion};
+use crate::db::{Connection, DbError, PgConnection, PoolConnection, merchants};
 use crate::domain::fault::Fault;
 use crate::domain::id::{MerchantId, RequestId};
 use crate::domain::idempotency::{BoundRequest, IdempotencyKey, Mismatch};
@@ -53,9 +57,24 @@ pub struct Call {
 }
 
 /// The work of a write.
-pub trait Work: Send + 'static {
+pub trait Work: Send + Sync + 'static {
     /// What it makes or finds.
     type Object: View + Send;
+
+    /// What this makes if nothing is in its way, where that can be told without a look at the database.
+    fn draft(&self, _now: OffsetDateTime) -> Option<Self::Object> {
+        None
+    }
+
+    /// Writes a draft and the response that tells it in one statement. False where something was in its
+    /// way; then nothing is written, and [`Work::run`] finds out what.
+    fn write_at_once(
+        _conn: &mut PgConnection,
+        _draft: &Self::Object,
+        _completion: &Completion<'_>,
+    ) -> impl Future<Output = Result<bool, DbError>> + Send {
+        std::future::ready(Ok(false))
+    }
 
     /// Runs inside a transaction, which is rolled back unless this returns `Ok`. `now` is the
     /// merchant's time.
@@ -69,6 +88,18 @@ pub trait Work: Send + 'static {
 /// A call whose fields are wrong is work too: its refusal is stored under the key.
 impl<W: Work> Work for Result<W, Refusal> {
     type Object = W::Object;
+
+    fn draft(&self, now: OffsetDateTime) -> Option<W::Object> {
+        self.as_ref().ok()?.draft(now)
+    }
+
+    async fn write_at_once(
+        conn: &mut PgConnection,
+        draft: &W::Object,
+        completion: &Completion<'_>,
+    ) -> Result<bool, DbError> {
+        W::write_at_once(conn, draft, completion).await
+    }
 
     async fn run(self, tx: &mut PgConnection, now: OffsetDateTime) -> Result<Written<W::Object>, WorkError> {
         self?.run(tx, now).await
@@ -85,8 +116,8 @@ pub struct Answer {
 }
 
 /// How the outcome of a work becomes a response.
-pub trait Render<T>: FnOnce(Result<&Written<T>, &Refusal>) -> Answer + Send + 'static {}
-impl<T, F: FnOnce(Result<&Written<T>, &Refusal>) -> Answer + Send + 'static> Render<T> for F {}
+pub trait Render<T>: Fn(Result<&Written<T>, &Refusal>) -> Answer + Send + Sync + 'static {}
+impl<T, F: Fn(Result<&Written<T>, &Refusal>) -> Answer + Send + Sync + 'static> Render<T> for F {}
 
 /// What is sent to the client.
 #[derive(Debug)]
@@ -157,16 +188,16 @@ impl Execution<'_> {
                 .await
                 .and_then(|answer| self.first(answer));
         };
-        let claim = match self.bounded(self.claim(key)).await? {
-            KeyClaim::Ours(claim) => claim,
-            KeyClaim::Replay { request_id, status, body } => {
+        let (conn, claim) = match self.bounded(self.claim(key)).await? {
+            (conn, KeyClaim::Ours(claim)) => (conn, claim),
+            (_, KeyClaim::Replay { request_id, status, body }) => {
                 return Ok(Reply { answer: Answer { status, body }, request_id, replayed: true });
             }
-            KeyClaim::InProgress => return Err(NoReply::InProgress),
-            KeyClaim::Mismatch(mismatch) => return Err(NoReply::Mismatch(mismatch)),
+            (_, KeyClaim::InProgress) => return Err(NoReply::InProgress),
+            (_, KeyClaim::Mismatch(mismatch)) => return Err(NoReply::Mismatch(mismatch)),
         };
-        self.wait().await;
-        let outcome = self.bounded(self.commit(key, &claim, work, render)).await;
+        let conn = self.wait(Some(conn)).await;
+        let outcome = self.bounded(self.commit(conn, key, &claim, work, render)).await;
         let outcome = outcome.and_then(|answer| self.first(answer));
         if outcome.is_err() {
             self.release(key, &claim).await;
@@ -181,7 +212,7 @@ impl Execution<'_> {
         }
     }
 
-    async fn claim(&self, key: &IdempotencyKey) -> Result<KeyClaim, NoReply> {
+    async fn claim(&self, key: &IdempotencyKey) -> Result<(PoolConnection, KeyClaim), NoReply> {
         let delay = match self.call.fault {
             Some(Fault::Latency(delay)) => delay,
             _ => Duration::ZERO,
@@ -195,14 +226,17 @@ impl Execution<'_> {
             lease: LEASE + delay,
         };
         let mut conn = self.gateway.db.acquire().await?;
-        Ok(key_claim::claim(&mut conn, &request).await?)
+        let claim = key_claim::claim(&mut conn, &request).await?;
+        Ok((conn, claim))
     }
 
-    /// Waits as a slow bank would, while the key is in progress and no connection is held.
-    async fn wait(&self) {
-        if let Some(Fault::Latency(delay)) = self.call.fault {
-            tokio::time::sleep(delay).await;
-        }
+    /// Waits as a slow bank would, while the key is in progress. No connection is held meanwhile: the
+    /// one that is passed in comes back only where there is nothing to wait for.
+    async fn wait(&self, conn: Option<PoolConnection>) -> Option<PoolConnection> {
+        let Some(Fault::Latency(delay)) = self.call.fault else { return conn };
+        drop(conn);
+        tokio::time::sleep(delay).await;
+        None
     }
 
     async fn run_without_key<W: Work>(
@@ -210,7 +244,7 @@ impl Execution<'_> {
         work: W,
         render: impl Render<W::Object>,
     ) -> Result<Answer, NoReply> {
-        self.wait().await;
+        self.wait(None).await;
         let mut conn = self.gateway.db.acquire().await?;
         let now = merchants::open(&mut conn, self.call.merchant).await?;
         let mut tx = conn.begin().await.map_err(DbError::from)?;
@@ -227,12 +261,24 @@ impl Execution<'_> {
 
     async fn commit<W: Work>(
         &self,
+        conn: Option<PoolConnection>,
         key: &IdempotencyKey,
         claim: &Claim,
         work: W,
         render: impl Render<W::Object>,
     ) -> Result<Answer, NoReply> {
-        let mut conn = self.gateway.db.acquire().await?;
+        let mut conn = match conn {
+            Some(conn) => conn,
+            None => self.gateway.db.acquire().await?,
+        };
+        if let Some(object) = work.draft(claim.now).filter(|_| self.stores_response()) {
+            let draft = Written::new(object);
+            let answer = render(Ok(&draft));
+            let completion = self.completion(key, claim, &answer);
+            if W::write_at_once(&mut conn, &draft.object, &completion).await? {
+                return Ok(answer);
+            }
+        }
         let mut tx = conn.begin().await.map_err(DbError::from)?;
         match work.run(&mut tx, claim.now).await {
             Ok(output) => {
@@ -261,12 +307,24 @@ impl Execution<'_> {
         claim: &Claim,
         answer: &Answer,
     ) -> Result<(), NoReply> {
-        if matches!(self.call.fault, Some(Fault::ErrorAfter(_))) {
+        if !self.stores_response() {
             return Ok(());
         }
-        let ours =
-            keys::complete(conn, (self.call.merchant, key), claim, (answer.status, &answer.body)).await?;
+        let ours = keys::complete(conn, &self.completion(key, claim, answer)).await?;
         if ours { Ok(()) } else { Err(NoReply::InProgress) }
+    }
+
+    const fn stores_response(&self) -> bool {
+        !matches!(self.call.fault, Some(Fault::ErrorAfter(_)))
+    }
+
+    fn completion<'c>(
+        &self,
+        key: &'c IdempotencyKey,
+        claim: &'c Claim,
+        answer: &'c Answer,
+    ) -> Completion<'c> {
+        Completion { merchant: self.call.merchant, key, claim, status: answer.status, body: &answer.body }
     }
 
     /// Frees the key after an unknown outcome, so that the retry runs for real. Where even that fails,

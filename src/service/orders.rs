@@ -4,6 +4,7 @@ use time::OffsetDateTime;
 
 use super::idempotent::Work;
 use super::{Gateway, WorkError, Written, tell_order};
+use crate::db::idempotency_keys::Completion;
 use crate::db::{Connection, DbError, PgConnection, orders};
 use crate::domain::event::EventType;
 use crate::domain::id::MerchantId;
@@ -24,6 +25,18 @@ pub struct CreateOrder {
 
 impl Work for CreateOrder {
     type Object = Order;
+
+    fn draft(&self, now: OffsetDateTime) -> Option<Order> {
+        Some(Order::open(self.merchant, self.content.clone(), now))
+    }
+
+    async fn write_at_once(
+        conn: &mut PgConnection,
+        draft: &Order,
+        completion: &Completion<'_>,
+    ) -> Result<bool, DbError> {
+        orders::insert_completing(conn, draft, completion).await
+    }
 
     async fn run(
         self,
