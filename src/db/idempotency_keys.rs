@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use sqlx::postgres::types::PgInterval;
 use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::query::QueryAs;
 use sqlx::{FromRow, PgConnection, Postgres, Row};
 use time::OffsetDateTime;
 
@@ -49,10 +50,11 @@ super::declare_statements! {
         UPDATE idempotency_keys SET state = 'released'
         WHERE merchant_id = $1 AND key = $2 AND fence = $3 AND state = 'in_progress'";
 
+    /// (`now()`, since no index can be searched by `clock_timestamp()`: it would read every key.)
     SWEEP = "
         DELETE FROM idempotency_keys WHERE merchant_id = $1 AND key IN (
             SELECT key FROM idempotency_keys
-            WHERE merchant_id = $1 AND created_at <= clock_timestamp() - make_interval(hours => $2)
+            WHERE merchant_id = $1 AND created_at <= now() - make_interval(hours => $2)
             ORDER BY created_at LIMIT $3)";
 }
 
@@ -82,6 +84,21 @@ pub struct ClaimRequest<'a> {
     pub request_id: RequestId,
     /// How long nobody else may take the key over.
     pub lease: Duration,
+}
+
+impl ClaimRequest<'_> {
+    /// A statement that claims, with all that a claim writes bound to it as `$1` to `$8`.
+    fn query(&self, sql: &'static str) -> QueryAs<'_, Postgres, Claim, PgArguments> {
+        sqlx::query_as(sql)
+            .bind(self.merchant.uuid())
+            .bind(self.key.as_str())
+            .bind(self.fingerprint)
+            .bind(&self.bound.method)
+            .bind(&self.bound.target)
+            .bind(&self.bound.body)
+            .bind(self.request_id.uuid())
+            .bind(interval(self.lease))
+    }
 }
 
 /// A key that is in use.
@@ -152,16 +169,7 @@ impl FromRow<'_, PgRow> for StoredKey {
 /// # Errors
 /// Those of the database.
 pub async fn claim(conn: &mut PgConnection, request: &ClaimRequest<'_>) -> Result<Option<Claim>, DbError> {
-    let claim = sqlx::query_as(CLAIM)
-        .bind(request.merchant.uuid())
-        .bind(request.key.as_str())
-        .bind(request.fingerprint)
-        .bind(&request.bound.method)
-        .bind(&request.bound.target)
-        .bind(&request.bound.body)
-        .bind(request.request_id.uuid())
-        .bind(interval(request.lease));
-    Ok(claim.fetch_optional(conn).await?)
+    Ok(request.query(CLAIM).fetch_optional(conn).await?)
 }
 
 /// Reads a key. `None` where nobody uses it any more.
@@ -187,17 +195,7 @@ pub async fn reclaim(
     request: &ClaimRequest<'_>,
     found: &StoredKey,
 ) -> Result<Option<Claim>, DbError> {
-    let claim = sqlx::query_as(RECLAIM)
-        .bind(request.merchant.uuid())
-        .bind(request.key.as_str())
-        .bind(request.fingerprint)
-        .bind(&request.bound.method)
-        .bind(&request.bound.target)
-        .bind(&request.bound.body)
-        .bind(request.request_id.uuid())
-        .bind(interval(request.lease))
-        .bind(found.expired)
-        .bind(found.fence);
+    let claim = request.query(RECLAIM).bind(found.expired).bind(found.fence);
     Ok(claim.fetch_optional(conn).await?)
 }
 
