@@ -13,6 +13,7 @@
 mod support;
 
 mod errors;
+mod expiry;
 mod hang_up;
 mod healthcheck;
 mod idempotency;
