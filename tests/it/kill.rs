@@ -5,11 +5,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use tokio::sync::watch;
+
 use crate::support::client::order;
 use crate::support::{Answer, Merchant, Process};
 
 /// A key is free again at the latest when its lease is over, which is 12 s on a shared server.
 const LEASE_IS_OVER: Duration = Duration::from_secs(15);
+
+/// How many orders are acknowledged before the first kill; before the later ones there are more.
+const ACKNOWLEDGED: usize = 20;
 
 async fn create(merchant: &Merchant, n: usize) -> reqwest::Result<Answer> {
     let body = order(&format!("KILLED_{n}"), 100);
@@ -25,24 +30,28 @@ async fn no_write_is_lost_and_no_key_is_wedged() {
 
     for round in 0..3 {
         let stopped = Arc::new(AtomicBool::new(false));
+        let (acknowledged, mut seen_acknowledged) = watch::channel(0);
         let first = answers.len();
         let load: Vec<_> = (0..8)
             .map(|lane| {
                 let (merchant, stopped) = (merchant.clone(), Arc::clone(&stopped));
+                let acknowledged = acknowledged.clone();
                 tokio::spawn(async move {
                     let mut seen = Vec::new();
                     while !stopped.load(Ordering::Relaxed) {
                         let n = first + lane + 8 * seen.len();
-                        seen.push(create(&merchant, n).await.ok());
+                        let answer = create(&merchant, n).await.ok();
+                        if answer.is_some() {
+                            acknowledged.send_modify(|count| *count += 1);
+                        }
+                        seen.push(answer);
                     }
                     seen
                 })
             })
             .collect();
-        // Enough that some are surely under way; how many differs from round to round.
-        while merchant.get("/v1/orders?limit=100").await.data(200)["items"].as_array().unwrap().len()
-            < 20 * (round + 1)
-        {}
+        // The lanes go on, so that others are surely under way; how many differs from round to round.
+        seen_acknowledged.wait_for(|count| *count >= ACKNOWLEDGED * (round + 1)).await.unwrap();
         process.kill();
         stopped.store(true, Ordering::Relaxed);
         let lanes: Vec<Vec<_>> =
@@ -55,7 +64,7 @@ async fn no_write_is_lost_and_no_key_is_wedged() {
         merchant = merchant.moved_to(&process.base_url);
     }
 
-    assert!(answers.iter().flatten().count() >= 60);
+    assert!(answers.iter().flatten().count() >= ACKNOWLEDGED * (1 + 2 + 3));
     for (n, before) in answers.iter().enumerate() {
         let started = Instant::now();
         let retry = loop {
