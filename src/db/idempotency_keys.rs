@@ -9,38 +9,39 @@ use sqlx::query::QueryAs;
 use sqlx::{FromRow, PgConnection, Postgres, Row};
 use time::OffsetDateTime;
 
-use super::DbError;
+use super::{DbError, merchant_now, merchant_now_or_new};
 use crate::domain::id::{MerchantId, RequestId};
 use crate::domain::idempotency::{BoundRequest, Fingerprint, IdempotencyKey};
 
 super::declare_statements! {
     /// A new claim, which also opens the merchant. Its commit need not reach the disk: the commit of
     /// the work flushes all that came before it, and a claim lost in a crash guards nothing.
-    CLAIM = "
+    CLAIM = concat!("
         WITH merchant AS (INSERT INTO merchants (merchant_id) VALUES ($1) ON CONFLICT DO NOTHING)
         INSERT INTO idempotency_keys
             (merchant_id, key, fingerprint, method, target, request_body, request_id, lease_until, created_at)
-        SELECT $1, $2, $3, $4, $5, $6, $7, clock_timestamp() + $8, date_trunc('milliseconds', clock_timestamp())
+        SELECT $1, $2, $3, $4, $5, $6, $7, clock_timestamp() + $8, ", merchant_now_or_new!(), "
         WHERE set_config('synchronous_commit', 'off', true) = 'off'
         ON CONFLICT (merchant_id, key) DO NOTHING
-        RETURNING fence, created_at AS now";
+        RETURNING fence, created_at AS now");
 
-    FIND = "
+    FIND = concat!("
         SELECT state, fence, fingerprint, method, target, request_body, request_id, status, response_body,
                lease_until > clock_timestamp() AS leased,
-               created_at + make_interval(hours => $3) <= clock_timestamp() AS expired
-        FROM idempotency_keys WHERE merchant_id = $1 AND key = $2";
+               created_at + make_interval(hours => $3) <= ", merchant_now!(), " AS expired
+        FROM idempotency_keys JOIN merchants m USING (merchant_id) WHERE merchant_id = $1 AND key = $2");
 
     /// A claim over a key that was found free, unless somebody else has claimed it since. `$9` tells
     /// that the key had expired and is new again.
-    RECLAIM = "
-        UPDATE idempotency_keys
+    RECLAIM = concat!("
+        UPDATE idempotency_keys k
         SET state = 'in_progress', fence = fence + 1, lease_until = clock_timestamp() + $8, request_id = $7,
             fingerprint = $3, method = $4, target = $5, request_body = $6, status = NULL, response_body = NULL,
-            created_at = CASE WHEN $9 THEN date_trunc('milliseconds', clock_timestamp()) ELSE created_at END
-        WHERE merchant_id = $1 AND key = $2 AND fence = $10
+            created_at = CASE WHEN $9 THEN ", merchant_now!(), " ELSE created_at END
+        FROM merchants m
+        WHERE m.merchant_id = $1 AND k.merchant_id = $1 AND key = $2 AND fence = $10
             AND (state = 'released' OR (state = 'completed' AND $9) OR lease_until <= clock_timestamp())
-        RETURNING fence, date_trunc('milliseconds', clock_timestamp()) AS now";
+        RETURNING fence, ", merchant_now!(), " AS now");
 
     COMPLETE = "
         UPDATE idempotency_keys SET state = 'completed', status = $4, response_body = $5
@@ -50,12 +51,11 @@ super::declare_statements! {
         UPDATE idempotency_keys SET state = 'released'
         WHERE merchant_id = $1 AND key = $2 AND fence = $3 AND state = 'in_progress'";
 
-    /// (`now()`, since no index can be searched by `clock_timestamp()`: it would read every key.)
-    SWEEP = "
+    SWEEP = concat!("
         DELETE FROM idempotency_keys WHERE merchant_id = $1 AND key IN (
             SELECT key FROM idempotency_keys
-            WHERE merchant_id = $1 AND created_at <= now() - make_interval(hours => $2)
-            ORDER BY created_at LIMIT $3)";
+            WHERE merchant_id = $1 AND created_at <= ", merchant_now_or_new!(), " - make_interval(hours => $2)
+            ORDER BY created_at LIMIT $3)");
 }
 
 /// Runs once, when a process starts that is alone on its data; so it may look at every key.

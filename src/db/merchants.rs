@@ -4,13 +4,13 @@ use sqlx::PgConnection;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::DbError;
+use super::{DbError, merchant_now_or_new};
 use crate::domain::id::MerchantId;
 
 super::declare_statements! {
-    OPEN = "
+    OPEN = concat!("
         WITH merchant AS (INSERT INTO merchants (merchant_id) VALUES ($1) ON CONFLICT DO NOTHING)
-        SELECT date_trunc('milliseconds', clock_timestamp())";
+        SELECT ", merchant_now_or_new!());
 
     AFTER = "SELECT merchant_id FROM merchants WHERE merchant_id > $1 ORDER BY merchant_id LIMIT $2";
 }

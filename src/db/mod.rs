@@ -45,6 +45,61 @@ macro_rules! statements {
 }
 pub(super) use statements as declare_statements;
 
+/// The time of the merchant `m`, a row of `merchants`, to the millisecond (contract, section 7).
+/// (`now()`, since no index can be searched by `clock_timestamp()`.)
+macro_rules! merchant_now {
+    () => {
+        "date_trunc('milliseconds', \
+             coalesce(m.clock_frozen_at, now() + m.clock_offset_ms * interval '1 millisecond'))"
+    };
+}
+pub(super) use merchant_now;
+
+/// The time of the merchant `$1`, who may be new.
+macro_rules! merchant_now_or_new {
+    () => {
+        concat!(
+            "coalesce((SELECT ",
+            $crate::db::merchant_now!(),
+            " FROM merchants m WHERE m.merchant_id = $1),
+                      date_trunc('milliseconds', now()))"
+        )
+    };
+}
+pub(super) use merchant_now_or_new;
+
+/// Starts a statement with `clock (merchant_id, now)`: the merchants that have a row in a table for
+/// which a condition holds, each with its time. For workers, which look for what is due whoever's it is:
+/// an index on `(merchant_id, …)` with the same condition is read from one merchant to the next, and
+/// not row by row.
+macro_rules! clock_of_those_with {
+    ($table:literal, $condition:literal) => {
+        concat!(
+            "WITH RECURSIVE waiting AS (
+                (SELECT merchant_id FROM ",
+            $table,
+            " WHERE ",
+            $condition,
+            " ORDER BY merchant_id LIMIT 1)
+                UNION ALL
+                SELECT (SELECT t.merchant_id FROM ",
+            $table,
+            " t
+                        WHERE ",
+            $condition,
+            " AND t.merchant_id > waiting.merchant_id
+                        ORDER BY t.merchant_id LIMIT 1)
+                FROM waiting WHERE waiting.merchant_id IS NOT NULL),
+            clock AS (
+                SELECT merchant_id, ",
+            $crate::db::merchant_now!(),
+            " AS now
+                FROM waiting JOIN merchants m USING (merchant_id))"
+        )
+    };
+}
+pub(super) use clock_of_those_with;
+
 /// Every statement of every table: table, name, SQL.
 pub fn statements() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
     let tables = [

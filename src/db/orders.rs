@@ -8,8 +8,8 @@ use sqlx::{FromRow, PgConnection, Postgres, Row};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::DbError;
 use super::idempotency_keys::Completion;
+use super::{DbError, clock_of_those_with};
 use crate::domain::card::Card;
 use crate::domain::id::{MerchantId, TradeNo};
 use crate::domain::money::{Amount, Currency};
@@ -83,14 +83,15 @@ super::declare_statements! {
                           status = CASE WHEN amount_refunded + $3 = amount THEN 'refunded' ELSE status END
         WHERE merchant_id = $1 AND trade_no = $2 AND status = 'paid' AND amount_refunded + $3 <= amount";
 
-    /// Closes what is due, whoever's it is; two instances share the work. (`now()`, since no index can
-    /// be searched by `clock_timestamp()`: it would read every pending order.)
-    EXPIRE = concat!("
+    /// Closes what is due, whoever's it is; two instances share the work.
+    EXPIRE = concat!(clock_of_those_with!("orders", "status = 'pending'"), "
         UPDATE orders SET status = 'closed', closed_at = expires_at
         WHERE (merchant_id, trade_no) IN (
-            SELECT merchant_id, trade_no FROM orders
-            WHERE status = 'pending' AND expires_at <= now()
-            ORDER BY expires_at LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED)
+            SELECT due.merchant_id, due.trade_no FROM clock, LATERAL (
+                SELECT merchant_id, trade_no FROM orders
+                WHERE merchant_id = clock.merchant_id AND status = 'pending' AND expires_at <= clock.now
+                ORDER BY expires_at LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED) due
+            LIMIT $1)
             AND status = 'pending'
         RETURNING ", columns!());
 }
