@@ -72,6 +72,11 @@ super::declare_statements! {
         WHERE merchant_id = $1 AND trade_no = $2 AND status = 'pending' AND expires_at > $3
         RETURNING ", columns!());
 
+    FAIL_PAYMENT = concat!("
+        UPDATE orders SET failure_code = $3, failure_message = $4
+        WHERE merchant_id = $1 AND trade_no = $2 AND status = 'pending'
+        RETURNING ", columns!());
+
     CLOSE = concat!("
         UPDATE orders SET status = 'closed', closed_at = $3
         WHERE merchant_id = $1 AND trade_no = $2 AND status = 'pending'
@@ -79,9 +84,20 @@ super::declare_statements! {
 
     /// The condition repeats what the caller has checked under the row's lock: money is guarded here.
     ADD_REFUND = "
-        UPDATE orders SET amount_refunded = amount_refunded + $3,
-                          status = CASE WHEN amount_refunded + $3 = amount THEN 'refunded' ELSE status END
+        UPDATE orders SET amount_refunded = amount_refunded + $3
         WHERE merchant_id = $1 AND trade_no = $2 AND status = 'paid' AND amount_refunded + $3 <= amount";
+
+    /// A failed refund gives its amount back.
+    TAKE_BACK_REFUND = "
+        UPDATE orders SET amount_refunded = amount_refunded - $3
+        WHERE merchant_id = $1 AND trade_no = $2 AND status = 'paid' AND amount_refunded >= $3";
+
+    /// An order is refunded when succeeded refunds make up all of its amount.
+    REFUND_ALL = "
+        UPDATE orders SET status = 'refunded'
+        WHERE merchant_id = $1 AND trade_no = $2 AND status = 'paid' AND amount_refunded = amount
+            AND NOT EXISTS (SELECT FROM refunds r
+                            WHERE r.merchant_id = $1 AND r.trade_no = $2 AND r.status = 'pending')";
 
     /// Closes what is due, whoever's it is; two instances share the work.
     EXPIRE = concat!(clock_of_those_with!("orders", "status = 'pending'"), "
@@ -289,6 +305,24 @@ pub async fn pay(
     Ok(update.fetch_optional(conn).await?)
 }
 
+/// Notes why the last attempt to pay a pending order failed. `None` where it is not pending.
+///
+/// # Errors
+/// Those of the database.
+pub async fn fail_payment(
+    conn: &mut PgConnection,
+    merchant: MerchantId,
+    trade_no: TradeNo,
+    failure: &Failure,
+) -> Result<Option<Order>, DbError> {
+    let update = sqlx::query_as(FAIL_PAYMENT)
+        .bind(merchant.uuid())
+        .bind(trade_no.uuid())
+        .bind(&failure.code)
+        .bind(&failure.message);
+    Ok(update.fetch_optional(conn).await?)
+}
+
 /// Closes a pending order. `None` where it is not pending.
 ///
 /// # Errors
@@ -316,6 +350,35 @@ pub async fn add_refund(
     let update =
         sqlx::query(ADD_REFUND).bind(merchant.uuid()).bind(trade_no.uuid()).bind(amount.minor_units());
     Ok(update.execute(conn).await?.rows_affected() == 1)
+}
+
+/// Gives the amount of a failed refund back to what can be refunded. False where it was never taken.
+///
+/// # Errors
+/// Those of the database.
+pub async fn take_back_refund(
+    conn: &mut PgConnection,
+    merchant: MerchantId,
+    trade_no: TradeNo,
+    amount: Amount,
+) -> Result<bool, DbError> {
+    let update =
+        sqlx::query(TAKE_BACK_REFUND).bind(merchant.uuid()).bind(trade_no.uuid()).bind(amount.minor_units());
+    Ok(update.execute(conn).await?.rows_affected() == 1)
+}
+
+/// Makes an order `refunded` if succeeded refunds make up all of it. Asked after each refund that
+/// succeeded.
+///
+/// # Errors
+/// Those of the database.
+pub async fn refund_all(
+    conn: &mut PgConnection,
+    merchant: MerchantId,
+    trade_no: TradeNo,
+) -> Result<(), DbError> {
+    sqlx::query(REFUND_ALL).bind(merchant.uuid()).bind(trade_no.uuid()).execute(conn).await?;
+    Ok(())
 }
 
 /// Closes at most `limit` pending orders whose time is over, and returns them.

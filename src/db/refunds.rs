@@ -5,27 +5,29 @@ use sqlx::types::Json;
 use sqlx::{FromRow, PgConnection, Row};
 use uuid::Uuid;
 
-use super::DbError;
 use super::orders::{amount, both, currency, number, unknown};
+use super::{DbError, clock_of_those_with};
 use crate::domain::id::{MerchantId, RefundNo, TradeNo};
 use crate::domain::number::MerchantNumber;
 use crate::domain::order::Failure;
-use crate::domain::refund::{Refund, RefundStatus};
+use crate::domain::refund::{Refund, RefundStatus, Settlement};
 
 macro_rules! select {
-    ($($rest:literal),*) => {
-        concat!(
-            "SELECT merchant_id, refund_no, out_refund_no, trade_no, out_trade_no, amount, currency, reason,
-                    notify_url, metadata, status, failure_code, failure_message, created_at, succeeded_at
-             FROM refunds ", $($rest),*)
+    ($($rest:literal),*) => { concat!("SELECT ", columns!(), " FROM refunds ", $($rest),*) };
+}
+macro_rules! columns {
+    () => {
+        "merchant_id, refund_no, out_refund_no, trade_no, out_trade_no, amount, currency, reason, notify_url, \
+         metadata, status, failure_code, failure_message, created_at, succeeded_at, settles_at, settles_as"
     };
 }
 
 super::declare_statements! {
     INSERT = "
         INSERT INTO refunds (merchant_id, refund_no, out_refund_no, trade_no, out_trade_no, amount, currency,
-                             reason, notify_url, metadata, status, created_at, succeeded_at)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+                             reason, notify_url, metadata, status, created_at, succeeded_at, settles_at,
+                             settles_as)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
         ON CONFLICT (merchant_id, out_refund_no) DO NOTHING";
 
     BY_REFUND_NO = select!("WHERE merchant_id = $1 AND refund_no = $2");
@@ -34,6 +36,21 @@ super::declare_statements! {
     LIST = select!("WHERE merchant_id = $1 AND refund_no < $2 ORDER BY refund_no DESC LIMIT $3");
     LIST_OF_ORDER = select!("
         WHERE merchant_id = $1 AND trade_no = $4 AND refund_no < $2 ORDER BY refund_no DESC LIMIT $3");
+
+    /// Ends what is due, whoever's it is; two instances share the work.
+    SETTLE = concat!(clock_of_those_with!("refunds", "status = 'pending'"), "
+        UPDATE refunds SET status = settles_as,
+                           succeeded_at = CASE settles_as WHEN 'succeeded' THEN settles_at END,
+                           failure_code = CASE settles_as WHEN 'failed' THEN $2 END,
+                           failure_message = CASE settles_as WHEN 'failed' THEN $3 END
+        WHERE (merchant_id, refund_no) IN (
+            SELECT due.merchant_id, due.refund_no FROM clock, LATERAL (
+                SELECT merchant_id, refund_no FROM refunds
+                WHERE merchant_id = clock.merchant_id AND status = 'pending' AND settles_at <= clock.now
+                ORDER BY settles_at LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED) due
+            LIMIT $1)
+            AND status = 'pending'
+        RETURNING ", columns!());
 }
 
 impl FromRow<'_, PgRow> for Refund {
@@ -55,8 +72,15 @@ impl FromRow<'_, PgRow> for Refund {
                 .map(|(code, message)| Failure { code, message }),
             created_at: row.try_get("created_at")?,
             succeeded_at: row.try_get("succeeded_at")?,
+            settlement: settlement(row)?,
         })
     }
+}
+
+fn settlement(row: &PgRow) -> sqlx::Result<Option<Settlement>> {
+    let (at, status) = (row.try_get("settles_at")?, row.try_get::<Option<&str>, _>("settles_as")?);
+    let status = status.and_then(RefundStatus::from_code);
+    Ok(Option::zip(at, status).map(|(at, status)| Settlement { at, status }))
 }
 
 /// Writes a new refund. False where its `out_refund_no` is taken.
@@ -77,7 +101,9 @@ pub async fn insert(conn: &mut PgConnection, refund: &Refund) -> Result<bool, Db
         .bind(Json(&refund.metadata))
         .bind(refund.status.code())
         .bind(refund.created_at)
-        .bind(refund.succeeded_at);
+        .bind(refund.succeeded_at)
+        .bind(refund.settlement.map(|settlement| settlement.at))
+        .bind(refund.settlement.map(|settlement| settlement.status.code()));
     Ok(insert.execute(conn).await?.rows_affected() == 1)
 }
 
@@ -135,4 +161,14 @@ pub async fn list(
         list = list.bind(trade_no.uuid());
     }
     Ok(list.fetch_all(conn).await?)
+}
+
+/// Ends at most `limit` pending refunds whose time has come, and returns them. Those that fail do so for
+/// this reason.
+///
+/// # Errors
+/// Those of the database.
+pub async fn settle(conn: &mut PgConnection, limit: i64, failure: &Failure) -> Result<Vec<Refund>, DbError> {
+    let settle = sqlx::query_as(SETTLE).bind(limit).bind(&failure.code).bind(&failure.message);
+    Ok(settle.fetch_all(conn).await?)
 }

@@ -1,5 +1,6 @@
-//! Test cards: which numbers the sandbox takes and what they do (contract, section 5). A card number
-//! is read here and goes no further: what leaves is its brand and last four digits.
+//! Test cards: which numbers the sandbox takes and what each one does (contract, section 5). A card
+//! number is read here and goes no further: what leaves is a [`TestCard`], and what is kept of it a
+//! [`Card`], its brand and last four digits.
 
 use serde_json::Value;
 
@@ -12,6 +13,148 @@ pub struct Card {
     pub last4: String,
 }
 
+/// A number that pays, or fails to, in a known way. No bank gives it out.
+#[derive(Debug, PartialEq, Eq)]
+pub struct TestCard {
+    /// All digits.
+    pub number: &'static str,
+    /// The network, in lower case.
+    pub brand: &'static str,
+    /// What comes of an attempt to pay with it.
+    pub outcome: CardOutcome,
+}
+
+/// What comes of an attempt to pay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CardOutcome {
+    /// It pays.
+    Paid,
+    /// It is declined.
+    Declined(Decline),
+    /// The buyer is asked to authenticate (3-D Secure), which decides.
+    Authentication,
+}
+
+/// Why an attempt to pay failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decline {
+    /// The bank does not say why.
+    CardDeclined,
+    /// There is not enough money on the account.
+    InsufficientFunds,
+    /// The card was reported lost.
+    LostCard,
+    /// The card was reported stolen.
+    StolenCard,
+    /// The card's time is over.
+    ExpiredCard,
+    /// The check digits on its back are others.
+    IncorrectCvc,
+    /// Something went wrong at the bank.
+    ProcessingError,
+    /// The buyer did not authenticate.
+    AuthenticationFailed,
+}
+
+impl Decline {
+    /// The code, for programs.
+    #[must_use]
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::CardDeclined => "card_declined",
+            Self::InsufficientFunds => "insufficient_funds",
+            Self::LostCard => "lost_card",
+            Self::StolenCard => "stolen_card",
+            Self::ExpiredCard => "expired_card",
+            Self::IncorrectCvc => "incorrect_cvc",
+            Self::ProcessingError => "processing_error",
+            Self::AuthenticationFailed => "authentication_failed",
+        }
+    }
+
+    /// What happened, for people.
+    #[must_use]
+    pub const fn message(self) -> &'static str {
+        match self {
+            Self::CardDeclined => "The card was declined.",
+            Self::InsufficientFunds => "The card has insufficient funds.",
+            Self::LostCard => "The card was declined, as it was reported lost.",
+            Self::StolenCard => "The card was declined, as it was reported stolen.",
+            Self::ExpiredCard => "The card has expired.",
+            Self::IncorrectCvc => "The card's security code is incorrect.",
+            Self::ProcessingError => "An error occurred while processing the card. Try again in a moment.",
+            Self::AuthenticationFailed => "The buyer could not be authenticated (3-D Secure).",
+        }
+    }
+}
+
+/// How the refunds of an order go, which the card that paid it decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RefundCourse {
+    /// They succeed at once.
+    Immediate,
+    /// They are pending for a while, then succeed.
+    SucceedsLater,
+    /// They are pending for a while, then fail.
+    FailsLater,
+}
+
+/// Every test card, in the order of the contract's table.
+pub const TEST_CARDS: [TestCard; 15] = [
+    test_card("4242424242424242", "visa", CardOutcome::Paid),
+    test_card("5555555555554444", "mastercard", CardOutcome::Paid),
+    test_card("378282246310005", "amex", CardOutcome::Paid),
+    test_card("6200000000000005", "unionpay", CardOutcome::Paid),
+    test_card("3566002020360505", "jcb", CardOutcome::Paid),
+    test_card("4000000000000002", "visa", CardOutcome::Declined(Decline::CardDeclined)),
+    test_card("4000000000009995", "visa", CardOutcome::Declined(Decline::InsufficientFunds)),
+    test_card("4000000000009987", "visa", CardOutcome::Declined(Decline::LostCard)),
+    test_card("4000000000009979", "visa", CardOutcome::Declined(Decline::StolenCard)),
+    test_card("4000000000000069", "visa", CardOutcome::Declined(Decline::ExpiredCard)),
+    test_card("4000000000000127", "visa", CardOutcome::Declined(Decline::IncorrectCvc)),
+    test_card("4000000000000119", "visa", CardOutcome::Declined(Decline::ProcessingError)),
+    test_card("4000002500003155", "visa", CardOutcome::Authentication),
+    test_card("4000000000007726", "visa", CardOutcome::Paid),
+    test_card("4000000000005126", "visa", CardOutcome::Paid),
+];
+
+const fn test_card(number: &'static str, brand: &'static str, outcome: CardOutcome) -> TestCard {
+    TestCard { number, brand, outcome }
+}
+
+impl TestCard {
+    /// The last four digits, which no two test cards share.
+    #[must_use]
+    pub fn last4(&self) -> &'static str {
+        &self.number[self.number.len() - 4..]
+    }
+
+    /// How refunds go of what this card has paid.
+    #[must_use]
+    pub fn refund_course(&self) -> RefundCourse {
+        match self.last4() {
+            "7726" => RefundCourse::SucceedsLater,
+            "5126" => RefundCourse::FailsLater,
+            _ => RefundCourse::Immediate,
+        }
+    }
+
+    /// What an order keeps of this card.
+    #[must_use]
+    pub fn kept(&self) -> Card {
+        Card { brand: self.brand.to_owned(), last4: self.last4().to_owned() }
+    }
+}
+
+impl Card {
+    /// How refunds go of what this card has paid.
+    #[must_use]
+    pub fn refund_course(&self) -> RefundCourse {
+        let card = TEST_CARDS.iter().find(|card| card.last4() == self.last4);
+        card.map_or(RefundCourse::Immediate, TestCard::refund_course)
+    }
+}
+
 /// Why a number cannot pay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CardError {
@@ -21,20 +164,24 @@ pub enum CardError {
     NotATestCard,
 }
 
+/// Reads the number of a test card from JSON; spaces and hyphens between the digits do not matter.
+///
+/// # Errors
+/// See [`CardError`]; neither tells the number.
+pub fn from_json(number: &Value) -> Result<&'static TestCard, CardError> {
+    parse(number.as_str().ok_or(CardError::Invalid)?)
+}
+
 /// Reads the number of a test card; spaces and hyphens between the digits do not matter.
 ///
 /// # Errors
 /// See [`CardError`]; neither tells the number.
-pub fn parse(number: &Value) -> Result<Card, CardError> {
-    let text = number.as_str().ok_or(CardError::Invalid)?;
+pub fn parse(text: &str) -> Result<&'static TestCard, CardError> {
     let digits: String = text.chars().filter(|c| !matches!(c, ' ' | '-')).collect();
     if !(12..=19).contains(&digits.len()) || !passes_luhn(&digits) {
         return Err(CardError::Invalid);
     }
-    match digits.as_str() {
-        "4242424242424242" => Ok(Card { brand: "visa".to_owned(), last4: digits[12..].to_owned() }),
-        _ => Err(CardError::NotATestCard),
-    }
+    TEST_CARDS.iter().find(|card| card.number == digits).ok_or(CardError::NotATestCard)
 }
 
 fn passes_luhn(digits: &str) -> bool {
@@ -53,13 +200,25 @@ mod tests {
 
     #[test]
     fn only_test_cards_pay() {
-        let read = |text: &str| parse(&Value::from(text));
-        assert_eq!(read("4242 4242-42424242").map(|card| card.last4), Ok("4242".to_owned()));
-        assert_eq!(read("4242424242424241"), Err(CardError::Invalid));
-        assert_eq!(read("4111111111111111"), Err(CardError::NotATestCard));
+        let last4 = |text: &str| parse(text).map(TestCard::last4);
+        assert_eq!(last4("4242 4242-42424242"), Ok("4242"));
+        assert_eq!(last4("4242424242424241"), Err(CardError::Invalid));
+        assert_eq!(last4("4111111111111111"), Err(CardError::NotATestCard));
         for bad in ["", "4242", "4242424242424242 x", "４２４２４２４２４２４２４２４２"] {
-            assert_eq!(read(bad), Err(CardError::Invalid), "{bad}");
+            assert_eq!(last4(bad), Err(CardError::Invalid), "{bad}");
         }
-        assert_eq!(parse(&Value::from(4_242_424_242_424_242_u64)), Err(CardError::Invalid));
+        assert_eq!(from_json(&Value::from(4_242_424_242_424_242_u64)), Err(CardError::Invalid));
+    }
+
+    #[test]
+    fn every_test_card_can_be_typed_and_told_by_its_last_digits() {
+        let mut last: Vec<_> = TEST_CARDS.iter().map(TestCard::last4).collect();
+        last.sort_unstable();
+        last.dedup();
+        assert_eq!(last.len(), TEST_CARDS.len());
+        for card in &TEST_CARDS {
+            assert_eq!(parse(card.number), Ok(card));
+            assert_eq!(card.kept().refund_course(), card.refund_course());
+        }
     }
 }

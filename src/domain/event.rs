@@ -11,10 +11,14 @@ use super::id::{EventId, MerchantId, TradeNo};
 pub enum EventType {
     /// An order was paid.
     PaymentSucceeded,
+    /// An attempt to pay an order failed.
+    PaymentFailed,
     /// An order was closed, by its merchant or by expiry.
     OrderClosed,
     /// A refund reached the buyer.
     RefundSucceeded,
+    /// A refund came back; its amount can be refunded again.
+    RefundFailed,
 }
 
 impl EventType {
@@ -23,8 +27,10 @@ impl EventType {
     pub const fn code(self) -> &'static str {
         match self {
             Self::PaymentSucceeded => "payment.succeeded",
+            Self::PaymentFailed => "payment.failed",
             Self::OrderClosed => "order.closed",
             Self::RefundSucceeded => "refund.succeeded",
+            Self::RefundFailed => "refund.failed",
         }
     }
 }

@@ -4,6 +4,7 @@
 
 pub mod api_key;
 pub mod card;
+pub mod clock;
 pub mod event;
 pub mod fault;
 pub mod fields;

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
-use time::OffsetDateTime;
+use time::{Duration, OffsetDateTime};
 
+use super::card::{Card, RefundCourse};
 use super::fields::{self, FieldError, Fields, Parsed};
 use super::id::{MerchantId, RefundNo, TradeNo};
 use super::money::{Amount, Currency};
@@ -14,6 +15,9 @@ use super::number::MerchantNumber;
 use super::order::{Differences, Failure, Order};
 use super::view::View;
 use super::web_url::{self, NotifyPolicy};
+
+/// How long a refund that does not succeed at once is pending, of the merchant's time.
+pub const SETTLES_AFTER: Duration = Duration::seconds(5);
 
 const MAX_REASON: usize = 256;
 
@@ -177,12 +181,31 @@ pub struct Refund {
     pub created_at: OffsetDateTime,
     /// When it succeeded.
     pub succeeded_at: Option<OffsetDateTime>,
+    /// How it will end, while it is pending.
+    pub settlement: Option<Settlement>,
+}
+
+/// How a pending refund will end. No client sees this.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settlement {
+    /// When.
+    pub at: OffsetDateTime,
+    /// As what: succeeded or failed.
+    pub status: RefundStatus,
 }
 
 impl Refund {
-    /// A refund that succeeds at once.
+    /// A new refund: it succeeds at once, or is pending for a while, as the card that paid the order has
+    /// it.
     #[must_use]
-    pub fn succeeded(order: &Order, content: RefundContent, now: OffsetDateTime) -> Self {
+    pub fn open(order: &Order, content: RefundContent, now: OffsetDateTime) -> Self {
+        let course = order.card.as_ref().map_or(RefundCourse::Immediate, Card::refund_course);
+        let later = |status| Some(Settlement { at: now + SETTLES_AFTER, status });
+        let settlement = match course {
+            RefundCourse::Immediate => None,
+            RefundCourse::SucceedsLater => later(RefundStatus::Succeeded),
+            RefundCourse::FailsLater => later(RefundStatus::Failed),
+        };
         Self {
             merchant: order.merchant,
             refund_no: RefundNo::generate(),
@@ -194,10 +217,22 @@ impl Refund {
             reason: content.reason,
             notify_url: content.notify_url,
             metadata: content.metadata,
-            status: RefundStatus::Succeeded,
+            status: if settlement.is_some() { RefundStatus::Pending } else { RefundStatus::Succeeded },
             failure: None,
             created_at: now,
-            succeeded_at: Some(now),
+            succeeded_at: settlement.is_none().then_some(now),
+            settlement,
+        }
+    }
+
+    /// Why a refund fails that its card lets fail.
+    #[must_use]
+    pub fn failure_of_settlement() -> Failure {
+        Failure {
+            code: "expired_or_canceled_card".to_owned(),
+            message: "The buyer's bank sent the refund back, as the card has expired or was cancelled. The amount can \
+                      be refunded again."
+                .to_owned(),
         }
     }
 

@@ -32,6 +32,10 @@ pub enum Refusal {
     InvalidCardNumber,
     /// The number may be a real card's.
     TestCardRequired,
+    /// The card asks for authentication, and none was sent.
+    AuthenticationRequired,
+    /// The clock would leave its range; the field that asks for it.
+    ClockOutOfRange(&'static str),
 }
 
 impl Refusal {
@@ -51,6 +55,8 @@ impl Refusal {
             Self::RefundExceedsRemaining(..) => "refund_exceeds_remaining",
             Self::InvalidCardNumber => "invalid_card_number",
             Self::TestCardRequired => "test_card_required",
+            Self::AuthenticationRequired => "authentication_required",
+            Self::ClockOutOfRange(_) => "clock_out_of_range",
         }
     }
 
@@ -84,6 +90,12 @@ impl Refusal {
             Self::InvalidCardNumber => {
                 "The card number is not valid: send 12 to 19 digits as a string, with a right check digit.".to_owned()
             }
+            Self::ClockOutOfRange(_) => "A clock can show times from 2000-01-01 to 2099-12-31.".to_owned(),
+            Self::AuthenticationRequired => {
+                "This card asks for 3-D Secure. Send \"authenticate\": \"authorised\" or \"failed\" with it, in place of \
+                 the buyer."
+                    .to_owned()
+            }
             Self::TestCardRequired => {
                 "Only test cards work in the sandbox; never type a real card number here. Use 4242424242424242."
                     .to_owned()
@@ -100,6 +112,8 @@ impl Refusal {
             }
             Self::RefundExceedsRemaining(..) => vec![self.about("amount")],
             Self::InvalidCardNumber | Self::TestCardRequired => vec![self.about("card")],
+            Self::AuthenticationRequired => vec![self.about("authenticate")],
+            Self::ClockOutOfRange(param) => vec![self.about(param)],
             _ => Vec::new(),
         }
     }

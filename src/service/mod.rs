@@ -1,6 +1,7 @@
 //! The use cases: what a call does to the database, in which transactions. No HTTP here: a handler says
 //! how an outcome is rendered, since the rendered response is stored in the transaction of the work.
 
+pub mod clock;
 pub mod idempotent;
 mod key_claim;
 pub mod orders;
@@ -10,6 +11,7 @@ pub mod refunds;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use tokio::sync::Mutex;
 use tokio_util::task::TaskTracker;
 
 use crate::db::{Database, DbError, PgConnection, events};
@@ -34,6 +36,7 @@ pub struct Gateway {
     pub merchants: Option<HashSet<MerchantId>>,
     /// The work that goes on when its client hangs up; a graceful stop waits for it.
     pub running: TaskTracker,
+    catching_up: Mutex<()>,
     ready: AtomicBool,
 }
 
@@ -46,8 +49,15 @@ impl Gateway {
         notify_policy: NotifyPolicy,
         merchants: Option<HashSet<MerchantId>>,
     ) -> Self {
-        let running = TaskTracker::new();
-        Self { db, public_url, notify_policy, merchants, running, ready: AtomicBool::new(false) }
+        Self {
+            db,
+            public_url,
+            notify_policy,
+            merchants,
+            running: TaskTracker::new(),
+            catching_up: Mutex::new(()),
+            ready: AtomicBool::new(false),
+        }
     }
 
     /// Whether the tables are up to date, so that calls can be served.

@@ -1,16 +1,19 @@
-//! Refunds: create and find (contract, section 3). Any number of refunds of one order line up at the
+//! Refunds: create, find, settle (contract, section 3). Any number of refunds of one order line up at the
 //! lock of its row.
 
 use time::OffsetDateTime;
 
 use super::idempotent::Work;
-use super::{WorkError, Written, tell_refund};
-use crate::db::{DbError, PgConnection, orders, refunds};
+use super::{Gateway, WorkError, Written, tell_refund};
+use crate::db::{Connection, DbError, PgConnection, orders, refunds};
 use crate::domain::event::EventType;
 use crate::domain::id::MerchantId;
 use crate::domain::order::{Order, OrderStatus};
-use crate::domain::refund::{Refund, RefundContent, RefundedOrder};
+use crate::domain::refund::{Refund, RefundContent, RefundStatus, RefundedOrder};
 use crate::domain::refusal::Refusal;
+
+/// How many refunds one transaction settles.
+const SETTLEMENT_BATCH: i64 = 100;
 
 /// Refunds some or all of an order, or finds the refund that its number has already made.
 #[derive(Debug)]
@@ -39,7 +42,7 @@ impl Work for CreateRefund {
         if !matches!(order.status, OrderStatus::Paid | OrderStatus::Refunded) {
             return Err(Refusal::OrderNotPaid.into());
         }
-        let refund = Refund::succeeded(&order, content.clone(), now);
+        let refund = Refund::open(&order, content.clone(), now);
         if !refunds::insert(tx, &refund).await? {
             // Taken since we looked, by somebody who held the lock or by a refund of another order.
             let first = refunds::by_out_refund_no(tx, merchant, &content.out_refund_no).await?;
@@ -48,7 +51,10 @@ impl Work for CreateRefund {
         if !orders::add_refund(tx, merchant, order.trade_no, content.amount).await? {
             return Err(Refusal::RefundExceedsRemaining(order.refundable(), order.content.currency).into());
         }
-        tell_refund(tx, EventType::RefundSucceeded, &refund, &order, &public_url, now).await?;
+        if refund.status == RefundStatus::Succeeded {
+            orders::refund_all(tx, merchant, order.trade_no).await?;
+            tell_refund(tx, EventType::RefundSucceeded, &refund, &order, &public_url, now).await?;
+        }
         Ok(Written::new(refund))
     }
 }
@@ -82,4 +88,35 @@ fn same_or_conflict(first: Refund, asked: &RefundContent) -> Result<Written<Refu
 pub async fn find(conn: &mut PgConnection, merchant: MerchantId, no: &str) -> Result<Refund, WorkError> {
     let refund = refunds::by_any_no(conn, merchant, no).await?;
     refund.ok_or_else(|| Refusal::RefundNotFound(no.to_owned()).into())
+}
+
+/// Ends the pending refunds whose time has come, and tells it. Returns whether more may be due.
+///
+/// # Errors
+/// Those of the database.
+pub async fn settle_due(gateway: &Gateway) -> Result<bool, DbError> {
+    let mut conn = gateway.db.acquire().await?;
+    let mut tx = conn.begin().await?;
+    let mut settled = refunds::settle(&mut tx, SETTLEMENT_BATCH, &Refund::failure_of_settlement()).await?;
+    // Two instances that lock the rows of orders in the same order do not wait for each other in a circle.
+    settled.sort_by_key(|refund| (refund.merchant.uuid(), refund.trade_no));
+    for refund in &settled {
+        tell_settled(&mut tx, refund, &gateway.public_url).await?;
+    }
+    tx.commit().await?;
+    Ok(i64::try_from(settled.len()) == Ok(SETTLEMENT_BATCH))
+}
+
+async fn tell_settled(tx: &mut PgConnection, refund: &Refund, public_url: &str) -> Result<(), DbError> {
+    let (merchant, trade_no) = (refund.merchant, refund.trade_no);
+    let event_type = if refund.status == RefundStatus::Failed {
+        orders::take_back_refund(tx, merchant, trade_no, refund.amount).await?;
+        EventType::RefundFailed
+    } else {
+        orders::refund_all(tx, merchant, trade_no).await?;
+        EventType::RefundSucceeded
+    };
+    let order = orders::by_trade_no(tx, merchant, trade_no).await?.ok_or(DbError::Corrupt("order"))?;
+    let at = refund.settlement.map_or(refund.created_at, |settlement| settlement.at);
+    tell_refund(tx, event_type, refund, &order, public_url, at).await
 }

@@ -1,8 +1,8 @@
-//! Work that nobody waits for, each with a `run_once` that does what is due now: closing orders whose
-//! time is over, and sweeping keys whose hours are over. A loop here repeats it; a failure is logged and
+//! Work that nobody waits for, each with a `run_once` that does what is due now: closing orders and
+//! settling refunds by the merchants' clocks, and sweeping keys whose hours are over. A loop here repeats it; a failure is logged and
 //! tried again, so that a database that is away stops nothing for good.
 
-mod expiry;
+mod due;
 mod sweep;
 
 use std::future::Future;
@@ -15,19 +15,19 @@ use tokio_util::task::TaskTracker;
 use crate::db::DbError;
 use crate::service::Gateway;
 
-/// How late an order may be closed. A buyer cannot pay an expired order in between: paying looks at the
-/// time itself.
-const EXPIRY_INTERVAL: Duration = Duration::from_millis(500);
+/// How late an order may be closed or a refund settled. A buyer cannot pay an expired order in between:
+/// paying looks at the time itself.
+const DUE_INTERVAL: Duration = Duration::from_millis(250);
 
 /// How often expired keys are looked for. They are void already; this is about space.
 const SWEEP_INTERVAL: Duration = Duration::from_mins(1);
 
 /// Starts all workers; they end when `stop` is cancelled, at the end of the step they are in.
 pub(crate) fn start(gateway: &Arc<Gateway>, tasks: &TaskTracker, stop: &CancellationToken) {
-    let for_expiry = Arc::clone(gateway);
-    tasks.spawn(repeat("expiry", EXPIRY_INTERVAL, stop.clone(), move || {
-        let gateway = Arc::clone(&for_expiry);
-        async move { expiry::run_once(&gateway).await }
+    let for_due = Arc::clone(gateway);
+    tasks.spawn(repeat("due", DUE_INTERVAL, stop.clone(), move || {
+        let gateway = Arc::clone(&for_due);
+        async move { due::run_once(&gateway).await }
     }));
     let for_sweep = Arc::clone(gateway);
     tasks.spawn(repeat("sweep", SWEEP_INTERVAL, stop.clone(), move || {

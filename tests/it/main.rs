@@ -12,8 +12,8 @@
 
 mod support;
 
+mod clock;
 mod errors;
-mod expiry;
 mod hang_up;
 mod healthcheck;
 mod idempotency;
@@ -21,6 +21,7 @@ mod kill;
 mod lists;
 mod order_fields;
 mod orders;
+mod payments;
 mod races;
 mod readme;
 mod refunds;

@@ -123,3 +123,53 @@ async fn an_order_is_paid_or_closed_but_not_both() {
         }
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_order_is_paid_or_expires_but_not_both() {
+    let merchant = Merchant::new();
+    merchant.set_clock(&json!({"now": "2026-11-04T08:30:00Z", "frozen": true})).await.data(200);
+    for round in 0..5 {
+        let numbers: Vec<_> = (0..8).map(|n| format!("EXPIRING_{round}_{n}")).collect();
+        join_all(numbers.iter().map(|no| merchant.order(no, 100))).await;
+        let pay = join_all(numbers.iter().map(|no| merchant.pay(no)));
+        let (answers, _) = tokio::join!(pay, merchant.advance(7_200));
+        for (no, answer) in numbers.iter().zip(answers) {
+            let order = merchant.get(&format!("/v1/orders/{no}")).await.data(200);
+            match order["status"].as_str() {
+                Some("paid") => assert_eq!(answer.data(200)["trade_no"], order["trade_no"]),
+                Some("closed") => drop(answer.is_refused("order_closed")),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn refunds_that_fail_and_refunds_that_start_never_exceed_the_order() {
+    let merchant = Merchant::new();
+    merchant.set_clock(&json!({"now": "2026-11-04T08:30:00Z", "frozen": true})).await.data(200);
+    merchant.order("RETURNING", 1000).await;
+    merchant.pay_with("RETURNING", &json!({"card": "4000000000005126"})).await.data(200);
+    for round in 0..5 {
+        let refunds = (0..12).map(|n| {
+            let body = refund(&format!("R{round}_{n}"), "RETURNING", 300);
+            let merchant = merchant.clone();
+            async move { merchant.post("/v1/refunds", &body).send().await }
+        });
+        let (answers, _) = tokio::join!(join_all(refunds), merchant.advance(5));
+        assert_eq!(count(&answers, 201) + count(&answers, 400), 12);
+        let items = merchant.all("/v1/refunds?limit=100").await;
+        let pending: i64 = items
+            .iter()
+            .filter(|refund| refund["status"] == json!("pending"))
+            .map(|refund| refund["amount"].as_i64().unwrap())
+            .sum();
+        assert!(items.iter().all(|refund| refund["status"] != json!("succeeded")));
+        let order = merchant.get("/v1/orders/RETURNING").await.data(200);
+        assert_eq!(order["amount_refunded"], json!(pending));
+        assert!(pending <= 900, "{pending}");
+    }
+    merchant.advance(5).await;
+    let order = merchant.get("/v1/orders/RETURNING").await.data(200);
+    assert_eq!((&order["amount_refunded"], &order["status"]), (&json!(0), &json!("paid")));
+}

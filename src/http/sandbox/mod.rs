@@ -1,4 +1,5 @@
 //! `/sandbox/…`: what only the sandbox has (contract, section 7). Never under faults, and without
 //! Idempotency-Key.
 
+pub(super) mod clock;
 pub(super) mod orders;

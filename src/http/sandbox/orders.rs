@@ -10,7 +10,7 @@ use crate::domain::view::View;
 use crate::http::error::ApiError;
 use crate::http::extract::{JsonCall, Number};
 use crate::http::{Shared, respond};
-use crate::service::payments;
+use crate::service::payments::{self, Authentication};
 
 /// `POST /sandbox/orders/{no}/pay`
 pub(in crate::http) async fn pay(
@@ -19,13 +19,17 @@ pub(in crate::http) async fn pay(
     call: JsonCall,
 ) -> Result<Response, ApiError> {
     let mut fields = Fields::new(call.object?);
-    let card = fields.required("card", |value| Ok(card::parse(value)));
+    let card = fields.required("card", |value| Ok(card::from_json(value)));
+    let authentication = fields.optional("authenticate", |value| {
+        let known = value.as_str().and_then(Authentication::from_code);
+        known.ok_or_else(|| "must be \"authorised\" or \"failed\"".to_owned())
+    });
     let parsed = fields.finish(|| card);
     let card = parsed.content.map_err(Refusal::Fields)?.map_err(|error| match error {
         CardError::Invalid => Refusal::InvalidCardNumber,
         CardError::NotATestCard => Refusal::TestCardRequired,
     })?;
-    let order = payments::pay(&gateway, call.caller.merchant, &no, &card).await?;
+    let order = payments::pay(&gateway, call.caller.merchant, &no, card, authentication).await?;
     let mut response = respond::ok(call.caller.request_id, order.view(&gateway.public_url));
     respond::name_ignored(&mut response, &parsed.ignored);
     Ok(response)

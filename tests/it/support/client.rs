@@ -182,7 +182,22 @@ impl Merchant {
     }
 
     pub(crate) async fn pay(&self, no: &str) -> Answer {
-        self.post(&format!("/sandbox/orders/{no}/pay"), &json!({"card": "4242424242424242"})).send().await
+        self.pay_with(no, &json!({"card": "4242424242424242"})).await
+    }
+
+    pub(crate) async fn pay_with(&self, no: &str, body: &Value) -> Answer {
+        self.post(&format!("/sandbox/orders/{no}/pay"), body).send().await
+    }
+
+    /// Lets this merchant's time pass.
+    pub(crate) async fn advance(&self, seconds: i64) -> Value {
+        self.post("/sandbox/clock/advance", &json!({"seconds": seconds})).send().await.data(200)
+    }
+
+    /// Sets this merchant's clock.
+    pub(crate) async fn set_clock(&self, body: &Value) -> Answer {
+        let call = self.call(Method::PUT, "/sandbox/clock").header("Content-Type", "application/json");
+        call.bytes(body.to_string()).send().await
     }
 }
 
