@@ -11,7 +11,9 @@ use tokio_util::task::TaskTracker;
 
 use crate::config::Config;
 use crate::db::{Database, DbError};
-use crate::service::Gateway;
+use crate::fixture_files::FixtureFile;
+use crate::service::fixtures::{self, NotLoaded};
+use crate::service::{Gateway, WorkError};
 use crate::{http, worker};
 
 /// How long running requests and workers may take to finish after a signal. Their own deadline is
@@ -33,6 +35,9 @@ pub enum StartError {
     /// The database is not to be had.
     #[error("{0}")]
     Database(#[from] DbError),
+    /// Fixtures that contradict what the database holds; nothing of them was loaded.
+    #[error("{0}")]
+    Fixtures(String),
 }
 
 /// A sandbox that listens. Until its tables are up to date, calls are answered with 503.
@@ -41,6 +46,7 @@ pub struct App {
     gateway: Arc<Gateway>,
     address: SocketAddr,
     server: JoinHandle<std::io::Result<()>>,
+    fixtures: Vec<FixtureFile>,
     workers: TaskTracker,
     stop: CancellationToken,
 }
@@ -62,14 +68,14 @@ impl App {
         let server = axum::serve(listener, http::router(Arc::clone(&gateway)))
             .with_graceful_shutdown(stop.clone().cancelled_owned());
         let server = tokio::spawn(server.into_future());
-        Ok(Self { gateway, address, server, workers: TaskTracker::new(), stop })
+        Ok(Self { gateway, address, server, fixtures: config.fixtures, workers: TaskTracker::new(), stop })
     }
 
-    /// Brings the tables up to date, waiting for a server that is still starting; then lets calls in
-    /// and starts the workers.
+    /// Brings the tables up to date, waiting for a server that is still starting; loads the fixtures; then
+    /// lets calls in and starts the workers.
     ///
     /// # Errors
-    /// A database that says no, or does not come up in time.
+    /// A database that says no, or does not come up in time, or fixtures that contradict what it holds.
     pub async fn become_ready(&self) -> Result<(), StartError> {
         let started = Instant::now();
         loop {
@@ -82,8 +88,25 @@ impl App {
             }
             tokio::time::sleep(DATABASE_RETRY).await;
         }
+        self.load_fixtures().await?;
         worker::start(&self.gateway, &self.workers, &self.stop);
         self.gateway.set_ready();
+        Ok(())
+    }
+
+    async fn load_fixtures(&self) -> Result<(), StartError> {
+        if self.fixtures.is_empty() {
+            return Ok(());
+        }
+        let all = self.fixtures.iter().map(|file| (file.merchant, file.fixtures.clone())).collect();
+        match fixtures::load(&self.gateway, all).await {
+            Ok(loaded) => tracing::info!(loaded.orders, loaded.refunds, "loaded fixtures"),
+            Err(NotLoaded { error: WorkError::Failed(error), .. }) => return Err(error.into()),
+            Err(NotLoaded { index, error: WorkError::Refused(refusal) }) => {
+                let what = self.fixtures.get(index).map(|file| file.describe(&refusal.errors()));
+                return Err(StartError::Fixtures(what.unwrap_or_else(|| refusal.message())));
+            }
+        }
         Ok(())
     }
 

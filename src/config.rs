@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::builder::BoolishValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -13,6 +13,7 @@ use crate::db::Storage;
 use crate::domain::api_key::{self, ApiKeyError};
 use crate::domain::id::MerchantId;
 use crate::domain::web_url::NotifyPolicy;
+use crate::fixture_files::{self, FixtureFile};
 
 /// The KukoPay payment gateway as a sandbox for your laptop and CI: real orders, refunds and
 /// idempotency on a real Postgres.
@@ -85,6 +86,10 @@ pub struct Serve {
     #[arg(long, env = "KUKOPAY_STRICT_URLS", value_parser = BoolishValueParser::new())]
     strict_urls: bool,
 
+    /// Load the fixtures of a folder at start: its .json, .yaml and .yml files, all or nothing
+    #[arg(long, env = "KUKOPAY_FIXTURES", value_name = "DIR")]
+    fixtures: Option<PathBuf>,
+
     /// How log lines look
     #[arg(long, env = "KUKOPAY_LOG_FORMAT", value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
@@ -120,6 +125,8 @@ pub struct Config {
     pub public_url: Option<String>,
     /// Where webhooks may go.
     pub notify_policy: NotifyPolicy,
+    /// What is loaded at start.
+    pub fixtures: Vec<FixtureFile>,
 }
 
 impl Cli {
@@ -136,12 +143,15 @@ impl Serve {
     /// # Errors
     /// What does not fit, and what to change.
     pub fn check(self, database_url: Option<String>) -> Result<Config, String> {
+        let notify_policy = if self.strict_urls { NotifyPolicy::PublicHttps } else { NotifyPolicy::Anywhere };
+        let merchants = merchants(&self.api_keys)?;
         Ok(Config {
             host: self.address.host,
             port: self.address.port,
-            merchants: merchants(&self.api_keys)?,
             public_url: self.public_url.as_ref().map(public_url).transpose()?,
-            notify_policy: if self.strict_urls { NotifyPolicy::PublicHttps } else { NotifyPolicy::Anywhere },
+            notify_policy,
+            fixtures: fixtures(self.fixtures.as_deref(), notify_policy, merchants.as_ref())?,
+            merchants,
             pool_size: self.pool_size,
             storage: self.storage(database_url)?,
         })
@@ -187,6 +197,24 @@ fn merchants(api_keys: &[String]) -> Result<Option<HashSet<MerchantId>>, String>
         })
     };
     api_keys.iter().enumerate().map(read).collect::<Result<_, _>>().map(Some)
+}
+
+fn fixtures(
+    directory: Option<&Path>,
+    policy: NotifyPolicy,
+    merchants: Option<&HashSet<MerchantId>>,
+) -> Result<Vec<FixtureFile>, String> {
+    let files =
+        directory.map(|directory| fixture_files::read(directory, policy)).transpose()?.unwrap_or_default();
+    for file in &files {
+        if merchants.is_some_and(|merchants| !merchants.contains(&file.merchant)) {
+            let path = file.path().display();
+            return Err(format!(
+                "{path}: its api_key is not one of --api-keys; name one of them in the file"
+            ));
+        }
+    }
+    Ok(files)
 }
 
 fn public_url(url: &Url) -> Result<String, String> {

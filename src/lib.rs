@@ -9,6 +9,7 @@
 //! - `worker`: what happens without a request
 //! - [`config`]: the command line; only `app` and `main` read it
 //! - [`app`]: wiring, start and stop; [`banner`]: what start-up prints
+//! - [`fixture_files`]: the files that `serve --fixtures` loads
 //! - [`healthcheck`]: asks a running sandbox whether it is ready
 
 pub mod app;
@@ -16,6 +17,7 @@ pub mod banner;
 pub mod config;
 pub mod db;
 pub mod domain;
+pub mod fixture_files;
 pub mod healthcheck;
 mod http;
 pub mod service;

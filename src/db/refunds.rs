@@ -26,8 +26,8 @@ super::declare_statements! {
     INSERT = "
         INSERT INTO refunds (merchant_id, refund_no, out_refund_no, trade_no, out_trade_no, amount, currency,
                              reason, notify_url, metadata, status, created_at, succeeded_at, settles_at,
-                             settles_as)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
+                             settles_as, failure_code, failure_message)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
         ON CONFLICT (merchant_id, out_refund_no) DO NOTHING";
 
     BY_REFUND_NO = select!("WHERE merchant_id = $1 AND refund_no = $2");
@@ -103,7 +103,9 @@ pub async fn insert(conn: &mut PgConnection, refund: &Refund) -> Result<bool, Db
         .bind(refund.created_at)
         .bind(refund.succeeded_at)
         .bind(refund.settlement.map(|settlement| settlement.at))
-        .bind(refund.settlement.map(|settlement| settlement.status.code()));
+        .bind(refund.settlement.map(|settlement| settlement.status.code()))
+        .bind(refund.failure.as_ref().map(|failure| &failure.code))
+        .bind(refund.failure.as_ref().map(|failure| &failure.message));
     Ok(insert.execute(conn).await?.rows_affected() == 1)
 }
 

@@ -57,6 +57,24 @@ pub enum Decline {
 }
 
 impl Decline {
+    /// Every reason.
+    pub const ALL: [Self; 8] = [
+        Self::CardDeclined,
+        Self::InsufficientFunds,
+        Self::LostCard,
+        Self::StolenCard,
+        Self::ExpiredCard,
+        Self::IncorrectCvc,
+        Self::ProcessingError,
+        Self::AuthenticationFailed,
+    ];
+
+    /// The reason of a code.
+    #[must_use]
+    pub fn from_code(code: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|decline| decline.code() == code)
+    }
+
     /// The code, for programs.
     #[must_use]
     pub const fn code(self) -> &'static str {

@@ -8,6 +8,7 @@ pub mod clock;
 pub mod event;
 pub mod fault;
 pub mod fields;
+pub mod fixtures;
 pub mod id;
 pub mod idempotency;
 pub mod json_diff;

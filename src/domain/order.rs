@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use time::{Duration, OffsetDateTime};
 
-use super::card::Card;
+use super::card::{Card, Decline};
 use super::fields::{self, FieldError, Fields, Parsed};
 use super::id::{MerchantId, TradeNo};
 use super::money::{Amount, Currency};
@@ -212,6 +212,12 @@ pub struct Failure {
     pub code: String,
     /// For people.
     pub message: String,
+}
+
+impl From<Decline> for Failure {
+    fn from(decline: Decline) -> Self {
+        Self { code: decline.code().to_owned(), message: decline.message().to_owned() }
+    }
 }
 
 impl Order {

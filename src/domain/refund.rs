@@ -199,13 +199,26 @@ impl Refund {
     /// it.
     #[must_use]
     pub fn open(order: &Order, content: RefundContent, now: OffsetDateTime) -> Self {
-        let course = order.card.as_ref().map_or(RefundCourse::Immediate, Card::refund_course);
-        let later = |status| Some(Settlement { at: now + SETTLES_AFTER, status });
-        let settlement = match course {
-            RefundCourse::Immediate => None,
-            RefundCourse::SucceedsLater => later(RefundStatus::Succeeded),
-            RefundCourse::FailsLater => later(RefundStatus::Failed),
+        let status = match Self::course(order) {
+            RefundCourse::Immediate => RefundStatus::Succeeded,
+            RefundCourse::SucceedsLater | RefundCourse::FailsLater => RefundStatus::Pending,
         };
+        Self::in_status(order, content, status, now)
+    }
+
+    /// A refund that has just reached some status. A pending one ends as the card has it.
+    #[must_use]
+    pub fn in_status(
+        order: &Order,
+        content: RefundContent,
+        status: RefundStatus,
+        now: OffsetDateTime,
+    ) -> Self {
+        let end = match Self::course(order) {
+            RefundCourse::Immediate | RefundCourse::SucceedsLater => RefundStatus::Succeeded,
+            RefundCourse::FailsLater => RefundStatus::Failed,
+        };
+        let settlement = Settlement { at: now + SETTLES_AFTER, status: end };
         Self {
             merchant: order.merchant,
             refund_no: RefundNo::generate(),
@@ -217,12 +230,16 @@ impl Refund {
             reason: content.reason,
             notify_url: content.notify_url,
             metadata: content.metadata,
-            status: if settlement.is_some() { RefundStatus::Pending } else { RefundStatus::Succeeded },
-            failure: None,
+            status,
+            failure: (status == RefundStatus::Failed).then(Self::failure_of_settlement),
             created_at: now,
-            succeeded_at: settlement.is_none().then_some(now),
-            settlement,
+            succeeded_at: (status == RefundStatus::Succeeded).then_some(now),
+            settlement: (status == RefundStatus::Pending).then_some(settlement),
         }
+    }
+
+    fn course(order: &Order) -> RefundCourse {
+        order.card.as_ref().map_or(RefundCourse::Immediate, Card::refund_course)
     }
 
     /// Why a refund fails that its card lets fail.

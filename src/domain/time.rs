@@ -2,9 +2,11 @@
 //! the first response, in a replay and in a later look-up. The database truncates to that grain.
 
 use serde::Serializer;
-use time::OffsetDateTime;
+use serde_json::Value;
 use time::format_description::BorrowedFormatItem;
+use time::format_description::well_known::Rfc3339;
 use time::macros::format_description;
+use time::{OffsetDateTime, UtcOffset};
 
 const MILLISECONDS: &[BorrowedFormatItem<'_>] =
     format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:3]Z");
@@ -14,8 +16,18 @@ const MILLISECONDS: &[BorrowedFormatItem<'_>] =
 /// # Errors
 /// A moment outside of the years 0 to 9999, which no clock here reaches.
 pub fn serialize<S: Serializer>(moment: &OffsetDateTime, serializer: S) -> Result<S::Ok, S::Error> {
-    let text = moment.to_offset(time::UtcOffset::UTC).format(MILLISECONDS);
+    let text = moment.to_offset(UtcOffset::UTC).format(MILLISECONDS);
     serializer.serialize_str(&text.map_err(serde::ser::Error::custom)?)
+}
+
+/// Reads a moment in RFC 3339, in any offset, to the millisecond.
+///
+/// # Errors
+/// What is wrong with the value.
+pub fn from_json(value: &Value) -> Result<OffsetDateTime, String> {
+    let moment = value.as_str().and_then(|text| OffsetDateTime::parse(text, &Rfc3339).ok());
+    let moment = moment.and_then(|moment| moment.truncate_to_millisecond().checked_to_offset(UtcOffset::UTC));
+    moment.ok_or_else(|| "must be a time like \"2026-11-04T08:30:00Z\"".to_owned())
 }
 
 /// The same for a moment that may be absent (then null).

@@ -37,6 +37,7 @@ pub(crate) fn router(gateway: Shared) -> Router {
         .route("/v1/refunds/{no}", get(refunds::show))
         .route("/sandbox/clock", get(sandbox::clock::show).put(sandbox::clock::set))
         .route("/sandbox/clock/advance", post(sandbox::clock::advance))
+        .route("/sandbox/fixtures", post(sandbox::fixtures::load))
         .route("/sandbox/orders/{no}/pay", post(sandbox::orders::pay))
         .fallback(error::endpoint_not_found)
         .method_not_allowed_fallback(async || ApiError::MethodNotAllowed)

@@ -78,6 +78,11 @@ pub(super) fn ok(request_id: RequestId, data: impl Serialize) -> Response {
     reply(Reply { answer: success(request_id, StatusCode::OK, data), request_id, replayed: false })
 }
 
+/// The success of a call that has made something.
+pub(super) fn made(request_id: RequestId, data: impl Serialize) -> Response {
+    reply(Reply { answer: success(request_id, StatusCode::CREATED, data), request_id, replayed: false })
+}
+
 /// The response over a reply.
 pub(super) fn reply(reply: Reply) -> Response {
     let status = StatusCode::from_u16(reply.answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);

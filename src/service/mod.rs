@@ -2,6 +2,7 @@
 //! how an outcome is rendered, since the rendered response is stored in the transaction of the work.
 
 pub mod clock;
+pub mod fixtures;
 pub mod idempotent;
 mod key_claim;
 pub mod orders;

@@ -9,7 +9,7 @@ use crate::db::{Connection, DbError, PgConnection, merchants, orders};
 use crate::domain::card::{CardOutcome, Decline, TestCard};
 use crate::domain::event::EventType;
 use crate::domain::id::MerchantId;
-use crate::domain::order::{Failure, Order, OrderStatus};
+use crate::domain::order::{Order, OrderStatus};
 use crate::domain::refusal::Refusal;
 
 /// What the buyer did when asked to authenticate (3-D Secure).
@@ -102,8 +102,7 @@ async fn fail(
     public_url: &str,
     now: OffsetDateTime,
 ) -> Result<Order, DbError> {
-    let failure = Failure { code: decline.code().to_owned(), message: decline.message().to_owned() };
-    let failed = orders::fail_payment(tx, order.merchant, order.trade_no, &failure).await?;
+    let failed = orders::fail_payment(tx, order.merchant, order.trade_no, &decline.into()).await?;
     let failed = failed.ok_or(DbError::Corrupt("order status"))?;
     tell_order(tx, EventType::PaymentFailed, &failed, public_url, now).await?;
     Ok(failed)

@@ -59,7 +59,8 @@ impl Work for CreateRefund {
     }
 }
 
-async fn lock_order(
+/// The order that is to be refunded, its row locked until the end of the transaction.
+pub(super) async fn lock_order(
     tx: &mut PgConnection,
     merchant: MerchantId,
     which: &RefundedOrder,

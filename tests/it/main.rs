@@ -14,6 +14,7 @@ mod support;
 
 mod clock;
 mod errors;
+mod fixtures;
 mod hang_up;
 mod healthcheck;
 mod idempotency;

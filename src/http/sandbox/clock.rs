@@ -1,13 +1,13 @@
 //! `/sandbox/clock`: this merchant's time (contract, section 7).
 
+use ::time::Duration;
 use axum::extract::State;
 use axum::response::Response;
 use serde_json::Value;
-use time::format_description::well_known::Rfc3339;
-use time::{Duration, OffsetDateTime};
 
 use crate::domain::fields::{Fields, kind_of};
 use crate::domain::refusal::Refusal;
+use crate::domain::time;
 use crate::http::error::ApiError;
 use crate::http::extract::{Caller, JsonCall};
 use crate::http::{Shared, respond};
@@ -40,7 +40,7 @@ pub(in crate::http) async fn set(
     call: JsonCall,
 ) -> Result<Response, ApiError> {
     let mut fields = Fields::new(call.object?);
-    let now = fields.optional("now", moment);
+    let now = fields.optional("now", time::from_json);
     let frozen = fields.optional("frozen", |value| {
         value.as_bool().ok_or_else(|| format!("must be true or false; {} was sent", kind_of(value)))
     });
@@ -61,11 +61,4 @@ fn seconds(value: &Value) -> Result<Duration, String> {
     seconds.map(Duration::seconds).ok_or_else(|| {
         "must be an integer of 0 or more; to go back, set \"now\" with PUT /sandbox/clock".to_owned()
     })
-}
-
-fn moment(value: &Value) -> Result<OffsetDateTime, String> {
-    let moment = value.as_str().and_then(|text| OffsetDateTime::parse(text, &Rfc3339).ok());
-    let moment =
-        moment.and_then(|moment| moment.truncate_to_millisecond().checked_to_offset(time::UtcOffset::UTC));
-    moment.ok_or_else(|| "must be a time like \"2026-11-04T08:30:00Z\"".to_owned())
 }

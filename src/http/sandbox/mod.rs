@@ -2,4 +2,5 @@
 //! Idempotency-Key.
 
 pub(super) mod clock;
+pub(super) mod fixtures;
 pub(super) mod orders;

@@ -40,5 +40,6 @@ fn config() -> Config {
         merchants: None,
         public_url: None,
         notify_policy: NotifyPolicy::Anywhere,
+        fixtures: Vec::new(),
     }
 }
