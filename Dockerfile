@@ -13,6 +13,10 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry \
     && cp target/release/kukopay-sandbox /usr/local/bin/
 
 FROM debian:bookworm-slim
+# The authorities by which the certificates of receivers are verified.
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends ca-certificates \
+    && rm -rf /var/lib/apt/lists/*
 COPY --from=build /usr/local/bin/kukopay-sandbox /usr/local/bin/
 # No name is needed for a user that owns no files.
 USER 10001:10001

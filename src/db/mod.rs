@@ -12,6 +12,7 @@ pub mod idempotency_keys;
 pub mod merchants;
 pub mod orders;
 pub mod refunds;
+pub mod reset;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -108,6 +109,7 @@ pub fn statements() -> impl Iterator<Item = (&'static str, &'static str, &'stati
         ("merchants", merchants::STATEMENTS),
         ("orders", orders::STATEMENTS),
         ("refunds", refunds::STATEMENTS),
+        ("reset", reset::STATEMENTS),
     ];
     tables.into_iter().flat_map(|(table, list)| list.iter().map(move |(name, sql)| (table, *name, *sql)))
 }

@@ -39,6 +39,7 @@ pub(crate) fn router(gateway: Shared) -> Router {
         .route("/sandbox/clock/advance", post(sandbox::clock::advance))
         .route("/sandbox/fixtures", post(sandbox::fixtures::load))
         .route("/sandbox/orders/{no}/pay", post(sandbox::orders::pay))
+        .route("/sandbox/reset", post(sandbox::reset::reset))
         .fallback(error::endpoint_not_found)
         .method_not_allowed_fallback(async || ApiError::MethodNotAllowed)
         .layer(middleware::from_fn_with_state(Arc::clone(&gateway), health::refuse_until_ready))

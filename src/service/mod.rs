@@ -8,6 +8,7 @@ mod key_claim;
 pub mod orders;
 pub mod payments;
 pub mod refunds;
+pub mod reset;
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};

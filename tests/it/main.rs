@@ -26,5 +26,6 @@ mod payments;
 mod races;
 mod readme;
 mod refunds;
+mod reset;
 mod schema;
 mod settings;

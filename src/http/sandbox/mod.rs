@@ -4,3 +4,4 @@
 pub(super) mod clock;
 pub(super) mod fixtures;
 pub(super) mod orders;
+pub(super) mod reset;
