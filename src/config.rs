@@ -1,6 +1,7 @@
 //! The command line and its environment variables, checked against each other.
 
 use std::collections::HashSet;
+use std::fmt;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
@@ -12,6 +13,7 @@ use url::Url;
 use crate::db::Storage;
 use crate::domain::api_key::{self, ApiKeyError};
 use crate::domain::id::MerchantId;
+use crate::domain::signature::TOLERANCE_SECONDS;
 use crate::domain::web_url::NotifyPolicy;
 use crate::fixture_files::{self, FixtureFile};
 
@@ -33,6 +35,56 @@ pub enum Command {
     Serve(Serve),
     /// Exit with 0 if the sandbox on this machine is ready, else with 1: for a container's health check
     Healthcheck(Address),
+    /// Print the header that signs a webhook's body, which is read from standard input as it is
+    Sign(Sign),
+    /// Check the signature of a webhook's body, which is read from standard input as it is; exit with 0 if
+    /// it is valid, else with 1 and the reason
+    VerifySignature(VerifySignature),
+}
+
+/// What signs webhooks.
+#[derive(Args)]
+pub struct SigningKey {
+    /// The secret of the webhook
+    #[arg(long, env = "KUKOPAY_WEBHOOK_SECRET", hide_env_values = true)]
+    pub secret: String,
+}
+
+/// Without the secret.
+impl fmt::Debug for SigningKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SigningKey(…)")
+    }
+}
+
+/// How a body is signed. (echo adds a line break to a body; printf does not.)
+#[derive(Debug, Args)]
+pub struct Sign {
+    #[command(flatten)]
+    pub(crate) key: SigningKey,
+
+    /// The time of the signature, in Unix seconds [default: now]
+    #[arg(long, allow_negative_numbers = true)]
+    pub timestamp: Option<i64>,
+}
+
+/// How a signature is checked.
+#[derive(Debug, Args)]
+pub struct VerifySignature {
+    #[command(flatten)]
+    pub(crate) key: SigningKey,
+
+    /// The header X-KukoPay-Signature, with or without its name
+    #[arg(long)]
+    pub header: String,
+
+    /// The time at which it is checked, in Unix seconds [default: now]
+    #[arg(long, allow_negative_numbers = true)]
+    pub now: Option<i64>,
+
+    /// How many seconds the signature's time may be off
+    #[arg(long, default_value_t = TOLERANCE_SECONDS, value_parser = clap::value_parser!(i64).range(0..))]
+    pub tolerance: i64,
 }
 
 /// Where the sandbox listens.

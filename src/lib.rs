@@ -11,6 +11,7 @@
 //! - [`app`]: wiring, start and stop; [`banner`]: what start-up prints
 //! - [`fixture_files`]: the files that `serve --fixtures` loads
 //! - [`healthcheck`]: asks a running sandbox whether it is ready
+//! - [`signature_command`]: signs and verifies a webhook by hand
 
 pub mod app;
 pub mod banner;
@@ -21,4 +22,5 @@ pub mod fixture_files;
 pub mod healthcheck;
 mod http;
 pub mod service;
+pub mod signature_command;
 mod worker;

@@ -1,5 +1,5 @@
-//! The command `kukopay-sandbox`: reads the settings, starts the log, runs the app; or asks a running
-//! one whether it is ready.
+//! The command `kukopay-sandbox`: reads the settings, starts the log, runs the app; or does what another
+//! subcommand says.
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -7,13 +7,15 @@ use std::process::ExitCode;
 use clap::Parser;
 use kukopay_sandbox::banner::Banner;
 use kukopay_sandbox::config::{Cli, Command, LogFormat, Serve};
-use kukopay_sandbox::{app, healthcheck};
+use kukopay_sandbox::{app, healthcheck, signature_command};
 use tracing_subscriber::EnvFilter;
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().into_command() {
         Command::Serve(serve) => run(serve),
         Command::Healthcheck(address) => healthcheck::check(&address),
+        Command::Sign(sign) => signature_command::sign(&sign),
+        Command::VerifySignature(verify) => signature_command::verify(&verify),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -17,6 +17,7 @@ pub mod number;
 pub mod order;
 pub mod refund;
 pub mod refusal;
+pub mod signature;
 pub mod strict_json;
 pub mod time;
 pub mod view;

@@ -1,0 +1,60 @@
+//! The subcommands `sign` and `verify-signature`, over the bytes of standard input.
+
+use std::io::Write;
+use std::process::{Output, Stdio};
+
+use crate::support::process::command;
+
+const BODY: &[u8] = "{\"subject\":\"Pro 年度訂閲 🎉\"}".as_bytes();
+
+fn run(arguments: &[&str], body: &[u8]) -> Output {
+    let mut command = command(arguments);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(body).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+fn verify(header: &str, more: &[&str], body: &[u8]) -> (bool, String) {
+    let arguments = [&["verify-signature", "--secret", "whsec_a", "--header", header], more].concat();
+    let output = run(&arguments, body);
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8(text).unwrap())
+}
+
+#[test]
+fn what_sign_prints_verifies_with_and_without_its_name() {
+    let output = run(&["sign", "--secret", "whsec_a"], BODY);
+    let header = String::from_utf8(output.stdout).unwrap();
+    assert!(header.starts_with("X-KukoPay-Signature: t="), "{header}");
+    for header in [header.trim_end(), header["X-KukoPay-Signature: ".len()..].trim_end()] {
+        assert_eq!(verify(header, &[], BODY).0, true);
+    }
+}
+
+#[test]
+fn the_time_can_be_chosen() {
+    let output = run(&["sign", "--secret", "whsec_test", "--timestamp", "1764553200"], b"{}");
+    let header = "X-KukoPay-Signature: t=1764553200,\
+                  v1=834560b3698346260df34041e156b474dd00607d792fe367decedea981872ba8\n";
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), header);
+}
+
+#[test]
+fn what_does_not_fit_is_explained() {
+    let header = kukopay_sandbox::domain::signature::header(&["whsec_a"], 1_764_553_200, BODY);
+    let at = ["--now", "1764553500"];
+    assert!(verify(&header, &at, BODY).0);
+    for (header, more, body, why) in [
+        (header.as_str(), ["--now", "1764553501"], BODY.to_vec(), "301 seconds off"),
+        (&header, at, [BODY, b"\n"].concat(), "without the line break"),
+        (&header, at, [b"{ ", &BODY[1..]].concat(), "parsed and written again"),
+        (&header, at, b"{}".to_vec(), "another secret, or over other bytes"),
+        ("v1=00", at, BODY.to_vec(), "no timestamp"),
+        ("t=1764553200", at, BODY.to_vec(), "no signature"),
+    ] {
+        let (valid, text) = verify(header, &more, &body);
+        assert!(!valid && text.contains(why), "{text}");
+        assert!(!text.contains("whsec_a"), "{text}");
+    }
+}
