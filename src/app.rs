@@ -13,7 +13,9 @@ use crate::config::Config;
 use crate::db::{Database, DbError};
 use crate::fixture_files::FixtureFile;
 use crate::service::fixtures::{self, NotLoaded};
+use crate::service::journal::Journal;
 use crate::service::{Gateway, WorkError};
+use crate::worker::JournalWorker;
 use crate::{http, worker};
 
 /// How long running requests and workers may take to finish after a signal. Their own deadline is
@@ -45,7 +47,8 @@ pub enum StartError {
 pub struct App {
     gateway: Arc<Gateway>,
     address: SocketAddr,
-    server: JoinHandle<std::io::Result<()>>,
+    server: JoinHandle<()>,
+    journal: JournalWorker,
     fixtures: Vec<FixtureFile>,
     workers: TaskTracker,
     stop: CancellationToken,
@@ -62,13 +65,21 @@ impl App {
         let address = listener.local_addr().map_err(|error| StartError::Listen(wanted, error))?;
         let db = Database::open(&config.storage, config.pool_size).await?;
         let public_url = config.public_url.unwrap_or_else(|| format!("http://{}", reachable(address)));
-        let gateway = Arc::new(Gateway::new(db, public_url, config.notify_policy, config.merchants));
+        let (journal, journal_entries) = Journal::new(config.journal_size);
+        let gateway = Gateway::new(db, public_url, config.notify_policy, config.merchants, journal);
+        let gateway = Arc::new(gateway);
 
         let stop = CancellationToken::new();
-        let server = axum::serve(listener, http::router(Arc::clone(&gateway)))
-            .with_graceful_shutdown(stop.clone().cancelled_owned());
-        let server = tokio::spawn(server.into_future());
-        Ok(Self { gateway, address, server, fixtures: config.fixtures, workers: TaskTracker::new(), stop })
+        let server = http::serve(listener, http::router(Arc::clone(&gateway)), stop.clone());
+        Ok(Self {
+            server: tokio::spawn(server),
+            journal: JournalWorker::start(Arc::clone(&gateway), journal_entries),
+            gateway,
+            address,
+            fixtures: config.fixtures,
+            workers: TaskTracker::new(),
+            stop,
+        })
     }
 
     /// Brings the tables up to date, waiting for a server that is still starting; loads the fixtures; then
@@ -125,6 +136,8 @@ impl App {
             let _ = self.server.await;
             self.gateway.running.wait().await;
             self.workers.wait().await;
+            // Last, since the others' calls are in it.
+            self.journal.stop().await;
         };
         if tokio::time::timeout(FINISH_WITHIN, finish).await.is_err() {
             tracing::warn!("stopped before every client had its answer");

@@ -142,6 +142,10 @@ pub struct Serve {
     #[arg(long, env = "KUKOPAY_FIXTURES", value_name = "DIR")]
     fixtures: Option<PathBuf>,
 
+    /// How many calls of a merchant the journal keeps; 0 keeps none
+    #[arg(long, env = "KUKOPAY_JOURNAL_SIZE", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    journal_size: u32,
+
     /// How log lines look
     #[arg(long, env = "KUKOPAY_LOG_FORMAT", value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
@@ -177,6 +181,8 @@ pub struct Config {
     pub public_url: Option<String>,
     /// Where webhooks may go.
     pub notify_policy: NotifyPolicy,
+    /// How many calls of a merchant the journal keeps.
+    pub journal_size: u32,
     /// What is loaded at start.
     pub fixtures: Vec<FixtureFile>,
 }
@@ -205,6 +211,7 @@ impl Serve {
             fixtures: fixtures(self.fixtures.as_deref(), notify_policy, merchants.as_ref())?,
             merchants,
             pool_size: self.pool_size,
+            journal_size: self.journal_size,
             storage: self.storage(database_url)?,
         })
     }

@@ -8,10 +8,12 @@
 mod embedded;
 mod error;
 pub mod events;
+pub mod faults;
 pub mod idempotency_keys;
 pub mod merchants;
 pub mod orders;
 pub mod refunds;
+pub mod requests;
 pub mod reset;
 
 use std::path::PathBuf;
@@ -105,10 +107,12 @@ pub(super) use clock_of_those_with;
 pub fn statements() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
     let tables = [
         ("events", events::STATEMENTS),
+        ("faults", faults::STATEMENTS),
         ("idempotency_keys", idempotency_keys::STATEMENTS),
         ("merchants", merchants::STATEMENTS),
         ("orders", orders::STATEMENTS),
         ("refunds", refunds::STATEMENTS),
+        ("requests", requests::STATEMENTS),
         ("reset", reset::STATEMENTS),
     ];
     tables.into_iter().flat_map(|(table, list)| list.iter().map(move |(name, sql)| (table, *name, *sql)))

@@ -7,6 +7,7 @@ use sqlx::PgConnection;
 use super::DbError;
 use crate::domain::id::MerchantId;
 
+/// A range of the primary key and not a list of keys, which may be looked for one by one.
 macro_rules! delete_some {
     ($table:literal, $key:literal) => {
         concat!(
@@ -14,18 +15,28 @@ macro_rules! delete_some {
             $table,
             " WHERE merchant_id = $1 AND ",
             $key,
-            " IN (
+            " <= (
                 SELECT ",
+            $key,
+            " FROM (
+                    SELECT ",
             $key,
             " FROM ",
             $table,
-            " WHERE merchant_id = $1 LIMIT $2)"
+            " WHERE merchant_id = $1 ORDER BY ",
+            $key,
+            " LIMIT $2) AS first
+                ORDER BY ",
+            $key,
+            " DESC LIMIT 1)"
         )
     };
 }
 
 super::declare_statements! {
     IDEMPOTENCY_KEYS = delete_some!("idempotency_keys", "key");
+    FAULTS = delete_some!("faults", "fault_id");
+    REQUESTS = delete_some!("requests", "request_id");
     EVENTS = delete_some!("events", "event_id");
     REFUNDS = delete_some!("refunds", "refund_no");
     ORDERS = delete_some!("orders", "trade_no");
@@ -38,6 +49,10 @@ super::declare_statements! {
 pub enum Table {
     /// Keys go first: work that still runs finds its claim gone, and writes nothing.
     IdempotencyKeys,
+    /// Fault rules.
+    Faults,
+    /// The journal.
+    Requests,
     /// Events.
     Events,
     /// Refunds.
@@ -57,15 +72,22 @@ pub struct Gone {
     pub events: u64,
     /// Idempotency keys.
     pub idempotency_keys: u64,
+    /// Fault rules.
+    pub faults: u64,
+    /// Entries of the journal.
+    pub requests: u64,
 }
 
 impl Table {
     /// Every table, in the order in which they are emptied.
-    pub const ALL: [Self; 4] = [Self::IdempotencyKeys, Self::Events, Self::Refunds, Self::Orders];
+    pub const ALL: [Self; 6] =
+        [Self::IdempotencyKeys, Self::Faults, Self::Requests, Self::Events, Self::Refunds, Self::Orders];
 
     const fn statement(self) -> &'static str {
         match self {
             Self::IdempotencyKeys => IDEMPOTENCY_KEYS,
+            Self::Faults => FAULTS,
+            Self::Requests => REQUESTS,
             Self::Events => EVENTS,
             Self::Refunds => REFUNDS,
             Self::Orders => ORDERS,
@@ -76,6 +98,8 @@ impl Table {
     pub const fn count(self, gone: &mut Gone) -> &mut u64 {
         match self {
             Self::IdempotencyKeys => &mut gone.idempotency_keys,
+            Self::Faults => &mut gone.faults,
+            Self::Requests => &mut gone.requests,
             Self::Events => &mut gone.events,
             Self::Refunds => &mut gone.refunds,
             Self::Orders => &mut gone.orders,

@@ -141,7 +141,7 @@ const fn test_card(number: &'static str, brand: &'static str, outcome: CardOutco
 }
 
 impl TestCard {
-    /// The last four digits, which no two test cards share.
+    /// The last four digits, which no two test cards of one network share.
     #[must_use]
     pub fn last4(&self) -> &'static str {
         &self.number[self.number.len() - 4..]
@@ -168,7 +168,7 @@ impl Card {
     /// How refunds go of what this card has paid.
     #[must_use]
     pub fn refund_course(&self) -> RefundCourse {
-        let card = TEST_CARDS.iter().find(|card| card.last4() == self.last4);
+        let card = TEST_CARDS.iter().find(|card| (card.brand, card.last4()) == (&*self.brand, &*self.last4));
         card.map_or(RefundCourse::Immediate, TestCard::refund_course)
     }
 }
@@ -202,7 +202,8 @@ pub fn parse(text: &str) -> Result<&'static TestCard, CardError> {
     TEST_CARDS.iter().find(|card| card.number == digits).ok_or(CardError::NotATestCard)
 }
 
-fn passes_luhn(digits: &str) -> bool {
+/// Whether the last digit is the right check digit, as every card's number has it.
+pub(super) fn passes_luhn(digits: &str) -> bool {
     let mut sum = 0;
     for (place, digit) in digits.chars().rev().enumerate() {
         let Some(digit) = digit.to_digit(10) else { return false };
@@ -230,7 +231,7 @@ mod tests {
 
     #[test]
     fn every_test_card_can_be_typed_and_told_by_its_last_digits() {
-        let mut last: Vec<_> = TEST_CARDS.iter().map(TestCard::last4).collect();
+        let mut last: Vec<_> = TEST_CARDS.iter().map(|card| (card.brand, card.last4())).collect();
         last.sort_unstable();
         last.dedup();
         assert_eq!(last.len(), TEST_CARDS.len());

@@ -22,6 +22,21 @@ pub enum EventType {
 }
 
 impl EventType {
+    /// Every type.
+    pub const ALL: [Self; 5] = [
+        Self::PaymentSucceeded,
+        Self::PaymentFailed,
+        Self::OrderClosed,
+        Self::RefundSucceeded,
+        Self::RefundFailed,
+    ];
+
+    /// The type of a name.
+    #[must_use]
+    pub fn from_code(code: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|event_type| event_type.code() == code)
+    }
+
     /// The type's name on the wire and in the database.
     #[must_use]
     pub const fn code(self) -> &'static str {

@@ -87,6 +87,12 @@ impl Fields {
         self.rest.get(name).is_some_and(|value| !value.is_null())
     }
 
+    /// Whether a field is there, and null: for the few that do not mean nothing by it.
+    #[must_use]
+    pub fn is_null(&self, name: &str) -> bool {
+        self.rest.get(name).is_some_and(Value::is_null)
+    }
+
     /// Notes an error that concerns more than one field's own value.
     pub fn refuse(&mut self, error: FieldError) {
         self.errors.push(error);

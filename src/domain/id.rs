@@ -77,8 +77,12 @@ prefixed_id! {
     EventId, "evt_", Uuid::now_v7()
 }
 prefixed_id! {
-    /// One HTTP request and its response, `req_…` (contract, section 1).
-    RequestId, "req_", Uuid::new_v4()
+    /// A fault rule, `flt_…`; sorts by time of creation.
+    FaultId, "flt_", Uuid::now_v7()
+}
+prefixed_id! {
+    /// One HTTP request and its response, `req_…` (contract, section 1); sorts by time of arrival.
+    RequestId, "req_", Uuid::now_v7()
 }
 
 /// One merchant: all that one API key owns. Derived from the key's digest, see `api_key`.

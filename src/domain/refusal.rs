@@ -16,6 +16,12 @@ pub enum Refusal {
     OrderNotFound(String),
     /// No refund has this number.
     RefundNotFound(String),
+    /// No fault rule has this id.
+    FaultNotFound(String),
+    /// The journal has no request of this id.
+    RequestNotFound(String),
+    /// The merchant has as many fault rules as it may have.
+    TooManyFaults(i64),
     /// The order number is taken, by other content: the fields that differ.
     OutTradeNoConflict(Vec<FieldError>),
     /// The refund number is taken, by other content: the fields that differ.
@@ -47,6 +53,9 @@ impl Refusal {
             Self::Fields(errors) => errors.first().map_or("malformed_request", |error| error.code.as_str()),
             Self::OrderNotFound(_) => "order_not_found",
             Self::RefundNotFound(_) => "refund_not_found",
+            Self::FaultNotFound(_) => "fault_not_found",
+            Self::RequestNotFound(_) => "request_not_found",
+            Self::TooManyFaults(_) => "too_many_faults",
             Self::OutTradeNoConflict(_) => "out_trade_no_conflict",
             Self::OutRefundNoConflict(_) => "out_refund_no_conflict",
             Self::OrderAlreadyPaid => "order_already_paid",
@@ -58,6 +67,18 @@ impl Refusal {
             Self::AuthenticationRequired => "authentication_required",
             Self::ClockOutOfRange(_) => "clock_out_of_range",
         }
+    }
+
+    /// Whether what was asked for is not there.
+    #[must_use]
+    pub const fn is_not_found(&self) -> bool {
+        matches!(
+            self,
+            Self::OrderNotFound(_)
+                | Self::RefundNotFound(_)
+                | Self::FaultNotFound(_)
+                | Self::RequestNotFound(_)
+        )
     }
 
     /// What is wrong and what to do, for people.
@@ -75,6 +96,13 @@ impl Refusal {
             }
             Self::RefundNotFound(no) => {
                 format!("No refund of this merchant has the refund_no or out_refund_no \"{}\".", shown(no))
+            }
+            Self::FaultNotFound(id) => format!("No fault rule of this merchant has the id \"{}\".", shown(id)),
+            Self::RequestNotFound(id) => {
+                format!("The journal of this merchant has no request \"{}\".", shown(id))
+            }
+            Self::TooManyFaults(limit) => {
+                format!("A merchant can have {limit} fault rules. Delete some with DELETE /sandbox/faults.")
             }
             Self::OutTradeNoConflict(errors) => conflict("out_trade_no", "order", errors),
             Self::OutRefundNoConflict(errors) => conflict("out_refund_no", "refund", errors),

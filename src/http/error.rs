@@ -46,6 +46,8 @@ pub(super) enum ApiError {
     IdempotencyInProgress,
     /// A fault of this status, as asked for.
     Fault(u16),
+    /// A fault that says when to come back, in seconds.
+    RateLimited(u16),
     /// The sandbox is starting.
     Starting,
     /// The database failed, or a deadline has passed.
@@ -63,7 +65,7 @@ impl ApiError {
         const KEY: &str = "authentication_error";
         const CONNECTION: &str = "api_connection_error";
         match self {
-            Self::Refused(refusal @ (Refusal::OrderNotFound(_) | Refusal::RefundNotFound(_))) => {
+            Self::Refused(refusal) if refusal.is_not_found() => {
                 Kind(StatusCode::NOT_FOUND, REQUEST, refusal.code())
             }
             Self::Refused(refusal) => Kind(StatusCode::BAD_REQUEST, REQUEST, refusal.code()),
@@ -86,6 +88,7 @@ impl ApiError {
             }
             Self::Fault(502..=504) => Kind(self.fault_status(), CONNECTION, "sandbox_fault"),
             Self::Fault(_) => Kind(self.fault_status(), "api_error", "sandbox_fault"),
+            Self::RateLimited(_) => Kind(StatusCode::TOO_MANY_REQUESTS, "rate_limit_error", "rate_limited"),
             Self::Starting => Kind(StatusCode::SERVICE_UNAVAILABLE, CONNECTION, "starting"),
             Self::Unavailable => Kind(StatusCode::SERVICE_UNAVAILABLE, CONNECTION, "temporarily_unavailable"),
             Self::Internal => Kind(StatusCode::INTERNAL_SERVER_ERROR, "api_error", "internal_error"),
@@ -131,8 +134,12 @@ impl ApiError {
                 "The first request with this Idempotency-Key is still running. Wait a second, then send the same \
                  request with the same key again."
             }
+            Self::RateLimited(_) => {
+                "Too many requests, as a fault rule or X-Sandbox-Fault asked for. Nothing has run: send the same request \
+                 again after the time that Retry-After names."
+            }
             Self::Fault(_) => {
-                "This error was asked for by X-Sandbox-Fault. As after any 5xx, the outcome is unknown: send the same \
+                "This error was asked for by a fault rule or X-Sandbox-Fault. As after any 5xx, the outcome is unknown: send the same \
                  request with the same key again."
             }
             Self::Starting => "The sandbox is starting; GET /readyz tells when it is ready.",
@@ -156,8 +163,13 @@ impl ApiError {
         }
     }
 
-    const fn says_when_to_retry(&self) -> bool {
-        matches!(self, Self::IdempotencyInProgress | Self::Starting | Self::Unavailable)
+    /// What `Retry-After` says, in seconds.
+    const fn retry_after(&self) -> Option<u16> {
+        match self {
+            Self::IdempotencyInProgress | Self::Starting | Self::Unavailable => Some(1),
+            Self::RateLimited(after) => Some(*after),
+            _ => None,
+        }
     }
 
     /// What the client reads.
@@ -187,8 +199,8 @@ impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let body = self.body();
         let mut response = body.status.into_response();
-        if self.says_when_to_retry() {
-            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        if let Some(after) = self.retry_after() {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(after));
         }
         response.extensions_mut().insert(body);
         response
@@ -234,7 +246,6 @@ impl From<NoReply> for ApiError {
         match reason {
             NoReply::InProgress => Self::IdempotencyInProgress,
             NoReply::Mismatch(mismatch) => Self::IdempotencyMismatch(mismatch),
-            NoReply::Fault(status) => Self::Fault(status),
             NoReply::TimedOut => {
                 tracing::error!("the work did not finish before its deadline");
                 Self::Unavailable

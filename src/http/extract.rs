@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use super::error::{ApiError, MAX_BODY};
 use super::{Shared, respond};
 use crate::domain::api_key;
-use crate::domain::fault::Fault;
+use crate::domain::fault::CallFault;
 use crate::domain::fields::Parsed;
 use crate::domain::id::{MerchantId, RequestId};
 use crate::domain::idempotency::{BoundRequest, IdempotencyKey};
@@ -25,7 +25,7 @@ use crate::service::Written;
 use crate::service::idempotent::{self, Call, Work};
 
 const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
-const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+pub(super) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const X_SANDBOX_FAULT: HeaderName = HeaderName::from_static("x-sandbox-fault");
 
 /// How much of a body that is too large is still read, so that the client gets to see the answer instead
@@ -106,7 +106,7 @@ impl FromRequest<Shared> for Write {
         let (mut parts, body) = request.into_parts();
         let caller = Caller::from_request_parts(&mut parts, gateway).await?;
         let key = idempotency_key(&parts.headers)?;
-        let fault = fault(&parts.headers)?;
+        let fault = parts.extensions.get().copied();
         let body = read_json_bytes(&parts.headers, body).await?;
         let target = parts.uri.path_and_query().map_or(parts.uri.path(), |target| target.as_str());
         let has_body = !body.is_empty();
@@ -163,7 +163,7 @@ impl Write {
             }
             Err(refusal) => respond::refusal(request_id, refusal),
         };
-        let reply = idempotent::execute(gateway, self.call, work, render).await?;
+        let reply = idempotent::execute(&gateway, &self.call, work, render).await?;
         let mut response = respond::reply(reply);
         respond::name_ignored(&mut response, ignored);
         Ok(response)
@@ -189,10 +189,11 @@ fn idempotency_key(headers: &HeaderMap) -> Result<Option<IdempotencyKey>, ApiErr
     header.map(IdempotencyKey::parse).transpose().map_err(ApiError::IdempotencyKeyInvalid)
 }
 
-fn fault(headers: &HeaderMap) -> Result<Option<Fault>, ApiError> {
+/// The fault that a call asks for.
+pub(super) fn fault(headers: &HeaderMap) -> Result<Option<CallFault>, ApiError> {
     let header = only(headers, &X_SANDBOX_FAULT)
         .map_err(|()| ApiError::FaultInvalid("it stands more than once".to_owned()))?;
-    let parse = |header| Fault::parse(std::str::from_utf8(header).unwrap_or_default());
+    let parse = |header| CallFault::parse(std::str::from_utf8(header).unwrap_or_default());
     header.map(parse).transpose().map_err(ApiError::FaultInvalid)
 }
 
@@ -200,9 +201,7 @@ fn fault(headers: &HeaderMap) -> Result<Option<Fault>, ApiError> {
 async fn read_json_bytes(headers: &HeaderMap, body: Body) -> Result<Vec<u8>, ApiError> {
     let content_type = only(headers, &header::CONTENT_TYPE).map_err(|()| ApiError::NotJson)?;
     let is_json = content_type.is_some_and(is_json);
-    let body = tokio::time::timeout(BODY_TIMEOUT, read(body)).await;
-    let late = || Refusal::Malformed(format!("the body did not arrive within {} s", BODY_TIMEOUT.as_secs()));
-    let body = body.map_err(|_| late())??;
+    let body = read(body).await?;
     if is_json || body.is_empty() { Ok(body) } else { Err(ApiError::NotJson) }
 }
 
@@ -212,7 +211,13 @@ fn is_json(content_type: &[u8]) -> bool {
     essence.eq_ignore_ascii_case("application/json")
 }
 
-async fn read(mut body: Body) -> Result<Vec<u8>, ApiError> {
+/// Reads a body of at most [`MAX_BODY`] bytes that arrives in time.
+pub(super) async fn read(body: Body) -> Result<Vec<u8>, ApiError> {
+    let late = || Refusal::Malformed(format!("the body did not arrive within {} s", BODY_TIMEOUT.as_secs()));
+    tokio::time::timeout(BODY_TIMEOUT, read_all(body)).await.map_err(|_| late())?
+}
+
+async fn read_all(mut body: Body) -> Result<Vec<u8>, ApiError> {
     let mut bytes = Vec::new();
     let mut length = 0;
     while let Some(frame) = body.frame().await {

@@ -1,6 +1,7 @@
 //! The edge: routes, what a request must bring along, and how outcomes become responses. No SQL and no
 //! rules here.
 
+mod call;
 mod error;
 mod extract;
 mod health;
@@ -10,6 +11,7 @@ mod refunds;
 mod request;
 mod respond;
 mod sandbox;
+mod serve;
 
 use std::sync::Arc;
 
@@ -23,6 +25,7 @@ use tower_layer::Layer;
 
 use crate::service::Gateway;
 use error::ApiError;
+pub(crate) use serve::serve;
 
 /// What handlers share.
 pub(crate) type Shared = Arc<Gateway>;
@@ -37,6 +40,13 @@ pub(crate) fn router(gateway: Shared) -> Router {
         .route("/v1/refunds/{no}", get(refunds::show))
         .route("/sandbox/clock", get(sandbox::clock::show).put(sandbox::clock::set))
         .route("/sandbox/clock/advance", post(sandbox::clock::advance))
+        .route(
+            "/sandbox/faults",
+            get(sandbox::faults::list).post(sandbox::faults::create).delete(sandbox::faults::delete_all),
+        )
+        .route("/sandbox/faults/{id}", get(sandbox::faults::show).delete(sandbox::faults::delete))
+        .route("/sandbox/requests", get(sandbox::requests::list))
+        .route("/sandbox/requests/{id}", get(sandbox::requests::show))
         .route("/sandbox/fixtures", post(sandbox::fixtures::load))
         .route("/sandbox/orders/{no}/pay", post(sandbox::orders::pay))
         .route("/sandbox/reset", post(sandbox::reset::reset))
@@ -44,12 +54,13 @@ pub(crate) fn router(gateway: Shared) -> Router {
         .method_not_allowed_fallback(async || ApiError::MethodNotAllowed)
         .layer(middleware::from_fn_with_state(Arc::clone(&gateway), health::refuse_until_ready))
         .with_state(Arc::clone(&gateway));
+    let calls = middleware::from_fn_with_state(Arc::clone(&gateway), call::run);
     Router::new()
         .route("/healthz", get(health::healthz))
         .route("/readyz", get(health::readyz))
         .method_not_allowed_fallback(async || ApiError::MethodNotAllowed)
         // Around the router and not inside: the method must be looked at before a route is chosen.
-        .fallback_service(middleware::from_fn(refuse_head).layer(api))
+        .fallback_service(calls.layer(middleware::from_fn(refuse_head).layer(api)))
         .layer(CatchPanicLayer::custom(error::panicked))
         .layer(middleware::from_fn(request::identify))
         .with_state(gateway)

@@ -3,9 +3,9 @@
 use std::time::Instant;
 
 use axum::body::Body;
-use axum::http::{HeaderName, HeaderValue, Request, header};
+use axum::http::{HeaderName, HeaderValue, Request};
 use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use tracing::Instrument;
 
 use super::error::ErrorBody;
@@ -25,11 +25,10 @@ pub(super) async fn identify(mut request: Request<Body>, next: Next) -> Response
         tracing::info_span!("request", %request_id, method = %request.method(), path = request.uri().path());
     async move {
         let mut response = next.run(request).await;
-        if let Some(error) = response.extensions_mut().remove::<ErrorBody>() {
-            let body = respond::error_json(request_id, &error);
-            let (mut parts, _) = response.into_parts();
-            parts.headers.remove(header::CONTENT_LENGTH); // of the empty body that this one replaces
-            response = (parts, respond::JSON, body).into_response();
+        if response.extensions().get::<ErrorBody>().is_some() {
+            let (mut rendered, body) = respond::rendered(request_id, response).await;
+            *rendered.body_mut() = Body::from(body);
+            response = rendered;
         }
         let id = HeaderValue::from_str(&request_id.to_string());
         if let (false, Ok(id)) = (response.headers().contains_key(X_REQUEST_ID), id) {

@@ -1,5 +1,6 @@
 //! The envelope: how a success, a list and an error stand in a body (contract, section 1).
 
+use axum::body::{Body, Bytes};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
@@ -17,7 +18,8 @@ pub(super) const JSON: [(HeaderName, HeaderValue); 1] =
     [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))];
 
 const IGNORED_FIELDS: HeaderName = HeaderName::from_static("x-sandbox-ignored-fields");
-const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
+/// The header of a response that is replayed.
+pub(super) const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
 /// How many ignored fields a header names, and how long a name in it may be.
 const IGNORED_NAMES: usize = 20;
@@ -81,6 +83,20 @@ pub(super) fn ok(request_id: RequestId, data: impl Serialize) -> Response {
 /// The success of a call that has made something.
 pub(super) fn made(request_id: RequestId, data: impl Serialize) -> Response {
     reply(Reply { answer: success(request_id, StatusCode::CREATED, data), request_id, replayed: false })
+}
+
+/// A response and its body; where it is an error, the body is written here.
+pub(super) async fn rendered(request_id: RequestId, mut response: Response) -> (Response, Bytes) {
+    if let Some(error) = response.extensions_mut().remove::<ErrorBody>() {
+        let (mut parts, _) = response.into_parts();
+        parts.headers.remove(header::CONTENT_LENGTH); // of the empty body that this one replaces
+        let body = Bytes::from(error_json(request_id, &error));
+        return ((parts, JSON).into_response(), body);
+    }
+    let (parts, body) = response.into_parts();
+    // Every body here is in memory already.
+    let body = axum::body::to_bytes(body, usize::MAX).await.unwrap_or_default();
+    (Response::from_parts(parts, Body::empty()), body)
 }
 
 /// The response over a reply.

@@ -55,6 +55,8 @@ async fn change(
     change: impl FnOnce(Clock, OffsetDateTime) -> Result<Clock, OutOfRange>,
     param: &'static str,
 ) -> Result<Reading, WorkError> {
+    // What was called before is journaled with the time before.
+    gateway.journal.flush().await;
     let mut conn = gateway.db.acquire().await?;
     merchants::open(&mut conn, merchant).await?;
     let mut tx = conn.begin().await.map_err(DbError::from)?;

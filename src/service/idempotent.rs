@@ -14,18 +14,16 @@
 
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use time::OffsetDateTime;
-use tracing::Instrument;
 
 use super::key_claim::{self, KeyClaim};
 use super::{Gateway, WorkError, Written};
 use crate::db::idempotency_keys::{self as keys, Claim, ClaimRequest, Completion};
 use crate::db::{Connection, DbError, PgConnection, PoolConnection, merchants};
-use crate::domain::fault::Fault;
+use crate::domain::fault::CallFault;
 use crate::domain::id::{MerchantId, RequestId};
 use crate::domain::idempotency::{BoundRequest, IdempotencyKey, Mismatch};
 use crate::domain::refusal::Refusal;
@@ -52,8 +50,9 @@ pub struct Call {
     pub key: Option<IdempotencyKey>,
     /// The request that the key is bound to.
     pub bound: BoundRequest,
-    /// What is to go wrong.
-    pub fault: Option<Fault>,
+    /// What is to go wrong. Latency holds the key, and what comes after an error is not stored; other
+    /// faults are not this module's.
+    pub fault: Option<CallFault>,
 }
 
 /// The work of a write.
@@ -137,8 +136,6 @@ pub enum NoReply {
     InProgress,
     /// The key is bound to another request.
     Mismatch(Box<Mismatch>),
-    /// A fault: this status, whatever has happened.
-    Fault(u16),
     /// The deadline has passed.
     TimedOut,
     /// The work panicked.
@@ -153,22 +150,18 @@ impl From<DbError> for NoReply {
     }
 }
 
-/// Executes a write, or finds the response that its key already has.
-///
-/// The whole sequence runs in a task of its own: a client that hangs up drops its handler, and the work
-/// goes on and is stored for the retry.
+/// Executes a write, or finds the response that its key already has. To be called in a task that goes on
+/// when the client hangs up.
 ///
 /// # Errors
 /// See [`NoReply`]; nothing is stored under the key then.
 pub async fn execute<W: Work>(
-    gateway: Arc<Gateway>,
-    call: Call,
+    gateway: &Gateway,
+    call: &Call,
     work: W,
     render: impl Render<W::Object>,
 ) -> Result<Reply, NoReply> {
-    let running = gateway.running.clone();
-    let task = async move { Execution { gateway: &gateway, call: &call }.run(work, render).await };
-    running.spawn(task.in_current_span()).await.unwrap_or(Err(NoReply::Panicked))
+    Execution { gateway, call }.run(work, render).await
 }
 
 /// One write on its way.
@@ -179,14 +172,9 @@ struct Execution<'a> {
 
 impl Execution<'_> {
     async fn run<W: Work>(&self, work: W, render: impl Render<W::Object>) -> Result<Reply, NoReply> {
-        if let Some(Fault::ErrorBefore(status)) = self.call.fault {
-            return Err(NoReply::Fault(status));
-        }
         let Some(key) = &self.call.key else {
-            return self
-                .bounded(self.run_without_key(work, render))
-                .await
-                .and_then(|answer| self.first(answer));
+            let answer = self.bounded(self.run_without_key(work, render)).await?;
+            return Ok(self.first(answer));
         };
         let (conn, claim) = match self.bounded(self.claim(key)).await? {
             (conn, KeyClaim::Ours(claim)) => (conn, claim),
@@ -198,23 +186,19 @@ impl Execution<'_> {
         };
         let conn = self.wait(Some(conn)).await;
         let outcome = self.bounded(self.commit(conn, key, &claim, work, render)).await;
-        let outcome = outcome.and_then(|answer| self.first(answer));
-        if outcome.is_err() {
+        if outcome.is_err() || !self.stores_response() {
             self.release(key, &claim).await;
         }
-        outcome
+        outcome.map(|answer| self.first(answer))
     }
 
-    fn first(&self, answer: Answer) -> Result<Reply, NoReply> {
-        match self.call.fault {
-            Some(Fault::ErrorAfter(status)) => Err(NoReply::Fault(status)),
-            _ => Ok(Reply { answer, request_id: self.call.request_id, replayed: false }),
-        }
+    fn first(&self, answer: Answer) -> Reply {
+        Reply { answer, request_id: self.call.request_id, replayed: false }
     }
 
     async fn claim(&self, key: &IdempotencyKey) -> Result<(PoolConnection, KeyClaim), NoReply> {
         let delay = match self.call.fault {
-            Some(Fault::Latency(delay)) => delay,
+            Some(CallFault::Latency(delay)) => delay,
             _ => Duration::ZERO,
         };
         let request = ClaimRequest {
@@ -233,7 +217,7 @@ impl Execution<'_> {
     /// Waits as a slow bank would, while the key is in progress. No connection is held meanwhile: the
     /// one that is passed in comes back only where there is nothing to wait for.
     async fn wait(&self, conn: Option<PoolConnection>) -> Option<PoolConnection> {
-        let Some(Fault::Latency(delay)) = self.call.fault else { return conn };
+        let Some(CallFault::Latency(delay)) = self.call.fault else { return conn };
         drop(conn);
         tokio::time::sleep(delay).await;
         None
@@ -315,7 +299,7 @@ impl Execution<'_> {
     }
 
     const fn stores_response(&self) -> bool {
-        !matches!(self.call.fault, Some(Fault::ErrorAfter(_)))
+        !matches!(self.call.fault, Some(CallFault::ErrorAfter(_)))
     }
 
     fn completion<'c>(

@@ -2,8 +2,10 @@
 //! how an outcome is rendered, since the rendered response is stored in the transaction of the work.
 
 pub mod clock;
+pub mod faults;
 pub mod fixtures;
 pub mod idempotent;
+pub mod journal;
 mod key_claim;
 pub mod orders;
 pub mod payments;
@@ -24,6 +26,8 @@ use crate::domain::refund::Refund;
 use crate::domain::refusal::Refusal;
 use crate::domain::view::View;
 use crate::domain::web_url::NotifyPolicy;
+use faults::WithoutRules;
+use journal::Journal;
 
 /// The gateway: what every use case needs.
 #[derive(Debug)]
@@ -38,6 +42,9 @@ pub struct Gateway {
     pub merchants: Option<HashSet<MerchantId>>,
     /// The work that goes on when its client hangs up; a graceful stop waits for it.
     pub running: TaskTracker,
+    /// What the clients do.
+    pub journal: Journal,
+    without_rules: WithoutRules,
     catching_up: Mutex<()>,
     ready: AtomicBool,
 }
@@ -50,6 +57,7 @@ impl Gateway {
         public_url: String,
         notify_policy: NotifyPolicy,
         merchants: Option<HashSet<MerchantId>>,
+        journal: Journal,
     ) -> Self {
         Self {
             db,
@@ -57,6 +65,8 @@ impl Gateway {
             notify_policy,
             merchants,
             running: TaskTracker::new(),
+            journal,
+            without_rules: WithoutRules::default(),
             catching_up: Mutex::new(()),
             ready: AtomicBool::new(false),
         }

@@ -3,6 +3,7 @@
 //! tried again, so that a database that is away stops nothing for good.
 
 mod due;
+mod journal;
 mod sweep;
 
 use std::future::Future;
@@ -11,6 +12,8 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+
+pub(crate) use journal::JournalWorker;
 
 use crate::db::DbError;
 use crate::service::Gateway;

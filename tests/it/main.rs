@@ -14,10 +14,13 @@ mod support;
 
 mod clock;
 mod errors;
+mod fault_rules;
+mod faults;
 mod fixtures;
 mod hang_up;
 mod healthcheck;
 mod idempotency;
+mod journal;
 mod kill;
 mod lists;
 mod order_fields;

@@ -2,6 +2,8 @@
 //! Idempotency-Key.
 
 pub(super) mod clock;
+pub(super) mod faults;
 pub(super) mod fixtures;
 pub(super) mod orders;
+pub(super) mod requests;
 pub(super) mod reset;

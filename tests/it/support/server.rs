@@ -40,6 +40,7 @@ fn config() -> Config {
         merchants: None,
         public_url: None,
         notify_policy: NotifyPolicy::Anywhere,
+        journal_size: 10_000,
         fixtures: Vec::new(),
     }
 }

@@ -1,0 +1,183 @@
+//! What a fault does to one call, asked for by `X-Sandbox-Fault`: what the client sees, and what has run
+//! (contract, section 7). Rules are in `fault_rules`.
+
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::support::client::{Held, order, refund};
+use crate::support::{Answer, Merchant};
+
+/// An order, created under a fault.
+async fn create(merchant: &Merchant, no: &str, fault: &str) -> reqwest::Result<Answer> {
+    let call = merchant.post("/v1/orders", &order(no, 2990)).key(no);
+    call.header("X-Sandbox-Fault", fault).try_send().await
+}
+
+/// The same request again, without a fault.
+async fn retry(merchant: &Merchant, no: &str) -> Answer {
+    merchant.post("/v1/orders", &order(no, 2990)).key(no).send().await
+}
+
+async fn count(merchant: &Merchant) -> usize {
+    merchant.all("/v1/orders?limit=100").await.len()
+}
+
+/// What curl makes of an order under a fault: its exit code, and what it has received of a body.
+async fn curl(merchant: &Merchant, no: &str, fault: &str) -> (i32, Vec<u8>) {
+    let mut curl = tokio::process::Command::new("curl");
+    curl.args(["--silent", "--max-time", "20", &format!("{}/v1/orders", merchant.base_url)]);
+    for header in [
+        format!("X-Api-Key: {}", merchant.api_key),
+        format!("X-Sandbox-Fault: {fault}"),
+        format!("Idempotency-Key: {no}"),
+        "Content-Type: application/json".to_owned(),
+    ] {
+        curl.args(["--header", &header]);
+    }
+    let output =
+        curl.args(["--data", &order(no, 2990).to_string()]).stdin(Stdio::null()).output().await.unwrap();
+    (output.status.code().unwrap(), output.stdout)
+}
+
+#[tokio::test]
+async fn a_lost_request_has_not_run() {
+    let merchant = Merchant::new();
+    let (code, body) = curl(&merchant, "LOST", "request_lost").await;
+    assert!([52, 56].contains(&code) && body.is_empty(), "{code}");
+    create(&merchant, "LOST", "request_lost").await.expect_err("no answer");
+    assert_eq!(count(&merchant).await, 0);
+    let retry = retry(&merchant, "LOST").await;
+    assert!(!retry.is_replay());
+    retry.data(201);
+}
+
+#[tokio::test]
+async fn a_lost_response_is_replayed_by_the_retry() {
+    let merchant = Merchant::new();
+    let (code, body) = curl(&merchant, "LOST", "response_lost").await;
+    assert!([52, 56].contains(&code) && body.is_empty(), "{code}");
+    let first = retry(&merchant, "LOST").await;
+    assert!(first.is_replay());
+    first.data(201);
+    // A replay can be lost as well.
+    create(&merchant, "LOST", "response_lost").await.expect_err("no answer");
+    assert_eq!(retry(&merchant, "LOST").await.bytes, first.bytes);
+    assert_eq!(count(&merchant).await, 1);
+}
+
+#[tokio::test]
+async fn a_truncated_response_announces_its_length_and_sends_half_of_it() {
+    let merchant = Merchant::new();
+    let (code, half) = curl(&merchant, "CUT", "truncated_response").await;
+    assert_eq!(code, 18);
+    let whole = retry(&merchant, "CUT").await;
+    assert!(whole.is_replay());
+    assert_eq!(half, whole.bytes[..whole.bytes.len() / 2]);
+}
+
+#[tokio::test]
+async fn a_connection_is_closed_also_when_others_calls_were_on_it() {
+    let merchant = Merchant::new();
+    merchant.order("BEFORE", 1).await; // the client keeps this connection
+    create(&merchant, "LOST", "response_lost").await.expect_err("no answer");
+    assert!(retry(&merchant, "LOST").await.is_replay());
+    let get =
+        merchant.call(reqwest::Method::GET, "/v1/orders/LOST").header("X-Sandbox-Fault", "response_lost");
+    get.try_send().await.expect_err("no answer");
+}
+
+#[tokio::test]
+async fn an_error_before_has_not_run_and_an_error_after_has() {
+    let merchant = Merchant::new();
+    let before = create(&merchant, "BEFORE", "error_before").await.unwrap();
+    before.is_error(500, "api_error", "sandbox_fault");
+    assert_eq!(count(&merchant).await, 0);
+    retry(&merchant, "BEFORE").await.data(201);
+
+    let after = create(&merchant, "AFTER", "error_after;status=503").await.unwrap();
+    after.is_error(503, "api_connection_error", "sandbox_fault");
+    assert_eq!(count(&merchant).await, 2);
+    // Nothing was stored, so this runs, and finds the order by its number.
+    let second = retry(&merchant, "AFTER").await;
+    assert!(!second.is_replay());
+    second.data(200);
+    // The key stays bound to its request meanwhile.
+    let other = merchant.post("/v1/orders", &order("AFTER", 1)).key("AFTER").send().await;
+    other.is_error(400, "idempotency_error", "idempotency_key_reused");
+    let replayed = create(&merchant, "AFTER", "error_after").await.unwrap();
+    replayed.is_error(500, "api_error", "sandbox_fault");
+}
+
+#[tokio::test]
+async fn a_refund_after_an_error_is_found_by_its_number() {
+    let merchant = Merchant::new();
+    merchant.paid_order("ORDER", 1000).await;
+    let call = || merchant.post("/v1/refunds", &refund("R", "ORDER", 400)).key("refund");
+    let error = call().header("X-Sandbox-Fault", "error_after").send().await;
+    error.is_error(500, "api_error", "sandbox_fault");
+    assert_eq!(call().send().await.data(200)["out_refund_no"], json!("R"));
+    assert_eq!(merchant.get("/v1/orders/ORDER").await.data(200)["amount_refunded"], json!(400));
+}
+
+#[tokio::test]
+async fn rate_limiting_says_when_to_come_back_and_keeps_nothing() {
+    let merchant = Merchant::new();
+    let limited = create(&merchant, "LIMITED", "rate_limited;retry_after=7").await.unwrap();
+    limited.is_error(429, "rate_limit_error", "rate_limited");
+    assert_eq!(limited.header("retry-after"), Some("7"));
+    // Nothing has run, so the key is bound to nothing.
+    let other = merchant.post("/v1/orders", &order("OTHER", 1)).key("LIMITED").send().await;
+    other.data(201);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn latency_holds_the_key_and_a_duplicate_is_told_at_once() {
+    let merchant = Merchant::new();
+    merchant.order("WARM_UP", 1).await;
+    let started = Instant::now();
+    let Held { body, key, first, duplicate: (duplicate, after) } = merchant.hold(3000).await;
+    duplicate.is_error(409, "idempotency_in_progress", "idempotency_in_progress");
+    assert!(after < Duration::from_secs(1), "{after:?}");
+    let first = first.await.unwrap();
+    assert!(started.elapsed() >= Duration::from_secs(3));
+    let replay = merchant.post("/v1/orders", &body).key(&key).send().await;
+    assert_eq!((replay.is_replay(), replay.bytes), (true, first.bytes));
+}
+
+#[tokio::test]
+async fn reads_go_wrong_too() {
+    let merchant = Merchant::new();
+    merchant.order("READ", 1).await;
+    let get = |fault: &str| {
+        merchant.call(reqwest::Method::GET, "/v1/orders/READ").header("X-Sandbox-Fault", fault).try_send()
+    };
+    get("error_before;status=504").await.unwrap().is_error(504, "api_connection_error", "sandbox_fault");
+    get("rate_limited").await.unwrap().is_error(429, "rate_limit_error", "rate_limited");
+    get("truncated_response").await.expect_err("half an answer");
+    let started = Instant::now();
+    get("latency;delay_ms=200").await.unwrap().data(200);
+    assert!(started.elapsed() >= Duration::from_millis(200));
+}
+
+#[tokio::test]
+async fn what_is_no_fault_is_refused_and_runs_nothing() {
+    let merchant = Merchant::new();
+    for fault in ["", "crash", "latency", "latency;delay_ms=-1", "response_lost;status=500", "webhook_lost"] {
+        let error = create(&merchant, "NONE", fault).await.unwrap().is_refused("fault_invalid");
+        assert!(error["message"].as_str().unwrap().starts_with("The header X-Sandbox-Fault"), "{error}");
+    }
+    assert_eq!(count(&merchant).await, 0);
+}
+
+#[tokio::test]
+async fn the_sandboxs_own_calls_never_go_wrong() {
+    let merchant = Merchant::new();
+    let clock =
+        merchant.call(reqwest::Method::GET, "/sandbox/clock").header("X-Sandbox-Fault", "request_lost");
+    clock.send().await.data(200);
+    merchant.post("/sandbox/faults", &json!({"kind": "request_lost", "times": null})).send().await.data(201);
+    merchant.get("/sandbox/clock").await.data(200);
+    assert_eq!(merchant.all("/sandbox/requests").await, Vec::<Value>::new());
+}
