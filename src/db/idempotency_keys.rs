@@ -9,15 +9,14 @@ use sqlx::query::QueryAs;
 use sqlx::{FromRow, PgConnection, Postgres, Row};
 use time::OffsetDateTime;
 
-use super::{DbError, merchant_now, merchant_now_or_new};
+use super::{DbError, merchant_now, merchant_now_or_new, open_merchant};
 use crate::domain::id::{MerchantId, RequestId};
 use crate::domain::idempotency::{BoundRequest, Fingerprint, IdempotencyKey};
 
 super::declare_statements! {
     /// A new claim, which also opens the merchant. Its commit need not reach the disk: the commit of
     /// the work flushes all that came before it, and a claim lost in a crash guards nothing.
-    CLAIM = concat!("
-        WITH merchant AS (INSERT INTO merchants (merchant_id) VALUES ($1) ON CONFLICT DO NOTHING)
+    CLAIM = concat!(open_merchant!(), "
         INSERT INTO idempotency_keys
             (merchant_id, key, fingerprint, method, target, request_body, request_id, lease_until, created_at)
         SELECT $1, $2, $3, $4, $5, $6, $7, clock_timestamp() + $8, ", merchant_now_or_new!(), "

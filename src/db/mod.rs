@@ -4,6 +4,7 @@
 //!
 //! Nobody acquires a second connection while holding one: the embedded database has exactly one.
 
+pub mod deliveries;
 #[cfg(feature = "embedded")]
 mod embedded;
 mod error;
@@ -71,6 +72,18 @@ macro_rules! merchant_now_or_new {
 }
 pub(super) use merchant_now_or_new;
 
+/// Opens the merchant `$1`, who may be new. The look before it spares those who are not the making of a
+/// secret.
+macro_rules! open_merchant {
+    () => {
+        "WITH merchant AS (
+            INSERT INTO merchants (merchant_id)
+            SELECT $1::uuid WHERE NOT EXISTS (SELECT FROM merchants WHERE merchant_id = $1)
+            ON CONFLICT DO NOTHING)"
+    };
+}
+pub(super) use open_merchant;
+
 /// Starts a statement with `clock (merchant_id, now)`: the merchants that have a row in a table for
 /// which a condition holds, each with its time. For workers, which look for what is due whoever's it is:
 /// an index on `(merchant_id, …)` with the same condition is read from one merchant to the next, and
@@ -106,6 +119,7 @@ pub(super) use clock_of_those_with;
 /// Every statement of every table: table, name, SQL.
 pub fn statements() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
     let tables = [
+        ("deliveries", deliveries::STATEMENTS),
         ("events", events::STATEMENTS),
         ("faults", faults::STATEMENTS),
         ("idempotency_keys", idempotency_keys::STATEMENTS),
@@ -201,6 +215,7 @@ impl Database {
         sqlx::migrate!().run(&mut *conn).await.map_err(DbError::from_migration)?;
         if self.exclusive {
             idempotency_keys::release_all(&mut conn).await?;
+            deliveries::release_all(&mut conn).await?;
         }
         Ok(())
     }

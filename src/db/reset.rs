@@ -37,11 +37,16 @@ super::declare_statements! {
     IDEMPOTENCY_KEYS = delete_some!("idempotency_keys", "key");
     FAULTS = delete_some!("faults", "fault_id");
     REQUESTS = delete_some!("requests", "request_id");
+    DELIVERIES = delete_some!("deliveries", "event_id");
     EVENTS = delete_some!("events", "event_id");
     REFUNDS = delete_some!("refunds", "refund_no");
     ORDERS = delete_some!("orders", "trade_no");
 
-    SETTINGS = "UPDATE merchants SET clock_offset_ms = 0, clock_frozen_at = NULL WHERE merchant_id = $1";
+    SETTINGS = "
+        UPDATE merchants
+        SET clock_offset_ms = 0, clock_frozen_at = NULL, webhook_url = NULL, webhook_secret = DEFAULT,
+            previous_webhook_secret = NULL, previous_secret_until = NULL
+        WHERE merchant_id = $1";
 }
 
 /// A table that holds a merchant's rows.
@@ -53,8 +58,10 @@ pub enum Table {
     Faults,
     /// The journal.
     Requests,
-    /// Events.
+    /// Events go before their deliveries, since an attempt that still runs is recorded only with its event.
     Events,
+    /// Attempts to deliver events.
+    Deliveries,
     /// Refunds.
     Refunds,
     /// Orders.
@@ -70,6 +77,8 @@ pub struct Gone {
     pub refunds: u64,
     /// Events.
     pub events: u64,
+    /// Attempts to deliver them.
+    pub deliveries: u64,
     /// Idempotency keys.
     pub idempotency_keys: u64,
     /// Fault rules.
@@ -80,8 +89,15 @@ pub struct Gone {
 
 impl Table {
     /// Every table, in the order in which they are emptied.
-    pub const ALL: [Self; 6] =
-        [Self::IdempotencyKeys, Self::Faults, Self::Requests, Self::Events, Self::Refunds, Self::Orders];
+    pub const ALL: [Self; 7] = [
+        Self::IdempotencyKeys,
+        Self::Faults,
+        Self::Requests,
+        Self::Events,
+        Self::Deliveries,
+        Self::Refunds,
+        Self::Orders,
+    ];
 
     const fn statement(self) -> &'static str {
         match self {
@@ -89,6 +105,7 @@ impl Table {
             Self::Faults => FAULTS,
             Self::Requests => REQUESTS,
             Self::Events => EVENTS,
+            Self::Deliveries => DELIVERIES,
             Self::Refunds => REFUNDS,
             Self::Orders => ORDERS,
         }
@@ -101,6 +118,7 @@ impl Table {
             Self::Faults => &mut gone.faults,
             Self::Requests => &mut gone.requests,
             Self::Events => &mut gone.events,
+            Self::Deliveries => &mut gone.deliveries,
             Self::Refunds => &mut gone.refunds,
             Self::Orders => &mut gone.orders,
         }

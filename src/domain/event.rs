@@ -5,6 +5,8 @@ use serde::Serialize;
 use time::OffsetDateTime;
 
 use super::id::{EventId, MerchantId, TradeNo};
+use super::order::Order;
+use super::view::View;
 
 /// What has happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,8 +61,8 @@ pub struct Event {
     pub event_id: EventId,
     /// What has happened.
     pub event_type: EventType,
-    /// The order that it belongs to.
-    pub trade_no: TradeNo,
+    /// The order that it belongs to; none for the test callback.
+    pub trade_no: Option<TradeNo>,
     /// The URL that the order or refund names; without one, the merchant's.
     pub notify_url: Option<String>,
     /// The body that is signed and sent, byte for byte.
@@ -77,6 +79,8 @@ struct Payload<'a, T> {
     event_type: &'static str,
     created: i64,
     livemode: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    test: Option<bool>,
     data: Data<'a, T>,
 }
 
@@ -97,6 +101,32 @@ impl Event {
         object: &T,
         now: OffsetDateTime,
     ) -> serde_json::Result<Self> {
+        let mut event = Self::over(event_type, merchant, object, now, None)?;
+        event.trade_no = Some(trade_no);
+        event.notify_url = notify_url.map(str::to_owned);
+        Ok(event)
+    }
+
+    /// The test callback, about an order that does not exist: a receiver confirms it and fulfils nothing.
+    ///
+    /// # Errors
+    /// As for [`Event::new`].
+    pub fn test_callback(
+        merchant: MerchantId,
+        public_url: &str,
+        now: OffsetDateTime,
+    ) -> serde_json::Result<Self> {
+        let sample = Order::sample(merchant, now);
+        Self::over(EventType::PaymentSucceeded, merchant, &sample.view(public_url), now, Some(true))
+    }
+
+    fn over<T: Serialize>(
+        event_type: EventType,
+        merchant: MerchantId,
+        object: &T,
+        now: OffsetDateTime,
+        test: Option<bool>,
+    ) -> serde_json::Result<Self> {
         let event_id = EventId::generate();
         let payload = serde_json::to_string(&Payload {
             id: event_id,
@@ -104,9 +134,17 @@ impl Event {
             event_type: event_type.code(),
             created: now.unix_timestamp(),
             livemode: false,
+            test,
             data: Data { object },
         })?;
-        let notify_url = notify_url.map(str::to_owned);
-        Ok(Self { merchant, event_id, event_type, trade_no, notify_url, payload, created_at: now })
+        Ok(Self {
+            merchant,
+            event_id,
+            event_type,
+            trade_no: None,
+            notify_url: None,
+            payload,
+            created_at: now,
+        })
     }
 }

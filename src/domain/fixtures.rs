@@ -11,6 +11,7 @@ use super::order::{OrderContent, OrderStatus, PAYABLE_FOR};
 use super::refund::{RefundContent, RefundStatus};
 use super::time::from_json as moment;
 use super::web_url::NotifyPolicy;
+use super::webhook::SettingsChange;
 
 /// What a merchant is to have.
 #[derive(Debug, Clone, Default)]
@@ -19,6 +20,8 @@ pub struct Fixtures {
     pub orders: Vec<FixtureOrder>,
     /// Refunds of these or earlier orders, the oldest first.
     pub refunds: Vec<FixtureRefund>,
+    /// The webhook settings that change.
+    pub webhook: Option<SettingsChange>,
 }
 
 /// An order in some state.
@@ -55,7 +58,7 @@ pub struct FixtureRefund {
 }
 
 impl Fixtures {
-    /// Reads `{"orders":[…],"refunds":[…]}`; each list may be absent.
+    /// Reads `{"orders":[…],"refunds":[…],"webhook":{…}}`; each may be absent.
     ///
     /// # Errors
     /// Every field that is wrong, by its JSON pointer.
@@ -66,6 +69,7 @@ impl Fixtures {
             match name.as_str() {
                 "orders" => fixtures.orders = list("orders", value, &mut errors, |o| order(o, policy)),
                 "refunds" => fixtures.refunds = list("refunds", value, &mut errors, |o| refund(o, policy)),
+                "webhook" => fixtures.webhook = webhook(value, &mut errors, policy),
                 _ => errors.push(at("", unknown(&name))),
             }
         }
@@ -128,6 +132,18 @@ fn list<T>(
         }
     }
     found
+}
+
+fn webhook(value: Value, errors: &mut Vec<FieldError>, policy: NotifyPolicy) -> Option<SettingsChange> {
+    let Value::Object(object) = value else {
+        let wrong = format!("must be an object; {} was sent", kind_of(&value));
+        errors.push(at("", FieldError::invalid("webhook", &wrong)));
+        return None;
+    };
+    let parsed = SettingsChange::from_json(object, policy);
+    errors.extend(parsed.ignored.iter().map(|name| at("/webhook", unknown(name))));
+    let place = |wrong: Vec<FieldError>| errors.extend(wrong.into_iter().map(|error| at("/webhook", error)));
+    parsed.content.map_err(place).ok()
 }
 
 /// Takes the members of these names out of an object.

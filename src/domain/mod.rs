@@ -5,6 +5,7 @@
 pub mod api_key;
 pub mod card;
 pub mod clock;
+pub mod delivery;
 pub mod event;
 pub mod fault;
 pub mod fault_rule;
@@ -19,8 +20,10 @@ pub mod number;
 pub mod order;
 pub mod refund;
 pub mod refusal;
+pub mod schedule;
 pub mod signature;
 pub mod strict_json;
 pub mod time;
 pub mod view;
 pub mod web_url;
+pub mod webhook;

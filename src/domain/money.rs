@@ -14,6 +14,9 @@ impl Amount {
     /// The largest amount, in minor units.
     pub const MAX: i64 = 9_999_999_999;
 
+    /// The amount that the test callback tells of.
+    pub const SAMPLE: Self = Self(2990);
+
     /// An amount from stored minor units; `None` outside the range.
     #[must_use]
     pub fn new(minor_units: i64) -> Option<Self> {

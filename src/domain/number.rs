@@ -22,6 +22,12 @@ impl MerchantNumber {
         fits.then(|| Self(text.to_owned()))
     }
 
+    /// The number of the order that the test callback tells of, and that does not exist.
+    #[must_use]
+    pub fn sample() -> Self {
+        Self("TEST_CALLBACK".to_owned())
+    }
+
     /// Reads a number as a client sends it.
     ///
     /// # Errors

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use time::{Duration, OffsetDateTime};
 
-use super::card::{Card, Decline};
+use super::card::{Card, Decline, TEST_CARDS};
 use super::fields::{self, FieldError, Fields, Parsed};
 use super::id::{MerchantId, TradeNo};
 use super::money::{Amount, Currency};
@@ -237,6 +237,27 @@ impl Order {
             paid_at: None,
             closed_at: None,
             expires_at: now + PAYABLE_FOR,
+        }
+    }
+
+    /// A paid order that does not exist, for the test callback.
+    #[must_use]
+    pub fn sample(merchant: MerchantId, now: OffsetDateTime) -> Self {
+        let content = OrderContent {
+            out_trade_no: MerchantNumber::sample(),
+            amount: Amount::SAMPLE,
+            currency: Currency::Usd,
+            subject: "Test callback 測試通知".to_owned(),
+            return_url: None,
+            notify_url: None,
+            locale: None,
+            metadata: BTreeMap::new(),
+        };
+        Self {
+            status: OrderStatus::Paid,
+            card: Some(TEST_CARDS[0].kept()),
+            paid_at: Some(now),
+            ..Self::open(merchant, content, now)
         }
     }
 

@@ -22,6 +22,10 @@ pub enum Refusal {
     RequestNotFound(String),
     /// The merchant has as many fault rules as it may have.
     TooManyFaults(i64),
+    /// No event has this identifier.
+    EventNotFound(String),
+    /// There is no URL to send a webhook to.
+    WebhookUrlMissing,
     /// The order number is taken, by other content: the fields that differ.
     OutTradeNoConflict(Vec<FieldError>),
     /// The refund number is taken, by other content: the fields that differ.
@@ -56,6 +60,8 @@ impl Refusal {
             Self::FaultNotFound(_) => "fault_not_found",
             Self::RequestNotFound(_) => "request_not_found",
             Self::TooManyFaults(_) => "too_many_faults",
+            Self::EventNotFound(_) => "event_not_found",
+            Self::WebhookUrlMissing => "webhook_url_missing",
             Self::OutTradeNoConflict(_) => "out_trade_no_conflict",
             Self::OutRefundNoConflict(_) => "out_refund_no_conflict",
             Self::OrderAlreadyPaid => "order_already_paid",
@@ -103,6 +109,12 @@ impl Refusal {
             }
             Self::TooManyFaults(limit) => {
                 format!("A merchant can have {limit} fault rules. Delete some with DELETE /sandbox/faults.")
+            }
+            Self::EventNotFound(id) => format!("No event of this merchant has the id \"{}\".", shown(id)),
+            Self::WebhookUrlMissing => {
+                "There is no URL to send to. Set one with PUT /sandbox/webhook, for example {\"url\": \
+                 \"http://127.0.0.1:3000/hook\"}."
+                    .to_owned()
             }
             Self::OutTradeNoConflict(errors) => conflict("out_trade_no", "order", errors),
             Self::OutRefundNoConflict(errors) => conflict("out_refund_no", "refund", errors),

@@ -66,6 +66,7 @@ async fn change(
     tx.commit().await.map_err(DbError::from)?;
     drop(conn);
     catch_up(gateway).await?;
+    gateway.wake_delivery();
     Ok(Reading { clock, real })
 }
 

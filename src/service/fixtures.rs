@@ -21,6 +21,8 @@ pub struct Loaded {
     pub orders: u64,
     /// Refunds.
     pub refunds: u64,
+    /// Merchants whose webhook settings were given.
+    pub webhook: u64,
 }
 
 /// Fixtures that were not loaded, and so nothing else was.
@@ -64,6 +66,10 @@ async fn load_into(
     for (index, refund) in fixtures.refunds.into_iter().enumerate() {
         let made = load_refund(tx, merchant, refund, now).await;
         loaded.refunds += u64::from(placed(made, "refunds", index)?);
+    }
+    if let Some(change) = &fixtures.webhook {
+        merchants::set_webhook(tx, merchant, change).await?;
+        loaded.webhook += 1;
     }
     Ok(())
 }

@@ -60,6 +60,9 @@ pub trait Work: Send + Sync + 'static {
     /// What it makes or finds.
     type Object: View + Send;
 
+    /// Whether it may write events.
+    const TELLS: bool = false;
+
     /// What this makes if nothing is in its way, where that can be told without a look at the database.
     fn draft(&self, _now: OffsetDateTime) -> Option<Self::Object> {
         None
@@ -87,6 +90,8 @@ pub trait Work: Send + Sync + 'static {
 /// A call whose fields are wrong is work too: its refusal is stored under the key.
 impl<W: Work> Work for Result<W, Refusal> {
     type Object = W::Object;
+
+    const TELLS: bool = W::TELLS;
 
     fn draft(&self, now: OffsetDateTime) -> Option<W::Object> {
         self.as_ref().ok()?.draft(now)
@@ -236,6 +241,7 @@ impl Execution<'_> {
             Ok(output) => {
                 let answer = render(Ok(&output));
                 tx.commit().await.map_err(DbError::from)?;
+                self.wake_delivery::<W>();
                 Ok(answer)
             }
             Err(WorkError::Refused(refusal)) => Ok(render(Err(&refusal))),
@@ -269,6 +275,7 @@ impl Execution<'_> {
                 let answer = render(Ok(&output));
                 self.store(&mut tx, key, claim, &answer).await?;
                 tx.commit().await.map_err(DbError::from)?;
+                self.wake_delivery::<W>();
                 Ok(answer)
             }
             Err(WorkError::Refused(refusal)) => {
@@ -279,6 +286,12 @@ impl Execution<'_> {
                 Ok(answer)
             }
             Err(WorkError::Failed(error)) => Err(error.into()),
+        }
+    }
+
+    fn wake_delivery<W: Work>(&self) {
+        if W::TELLS {
+            self.gateway.wake_delivery();
         }
     }
 

@@ -2,6 +2,8 @@
 //! how an outcome is rendered, since the rendered response is stored in the transaction of the work.
 
 pub mod clock;
+pub mod delivery;
+pub mod events;
 pub mod faults;
 pub mod fixtures;
 pub mod idempotent;
@@ -11,14 +13,15 @@ pub mod orders;
 pub mod payments;
 pub mod refunds;
 pub mod reset;
+pub mod webhooks;
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Notify};
 use tokio_util::task::TaskTracker;
 
-use crate::db::{Database, DbError, PgConnection, events};
+use crate::db::{Database, DbError, PgConnection, events as outbox};
 use crate::domain::event::{Event, EventType};
 use crate::domain::id::MerchantId;
 use crate::domain::order::Order;
@@ -45,6 +48,8 @@ pub struct Gateway {
     /// What the clients do.
     pub journal: Journal,
     without_rules: WithoutRules,
+    /// Rung when events may have come due, so that the delivery looks at once.
+    pub delivery_bell: Notify,
     catching_up: Mutex<()>,
     ready: AtomicBool,
 }
@@ -67,9 +72,15 @@ impl Gateway {
             running: TaskTracker::new(),
             journal,
             without_rules: WithoutRules::default(),
+            delivery_bell: Notify::new(),
             catching_up: Mutex::new(()),
             ready: AtomicBool::new(false),
         }
+    }
+
+    /// Tells the delivery that events have come due. To be called after the commit.
+    pub fn wake_delivery(&self) {
+        self.delivery_bell.notify_one();
     }
 
     /// Whether the tables are up to date, so that calls can be served.
@@ -135,7 +146,7 @@ async fn tell_order(
     let notify_url = order.content.notify_url.as_deref();
     let of = (order.merchant, order.trade_no);
     let event = Event::new(event_type, of, notify_url, &order.view(public_url), now);
-    events::insert(tx, &event.map_err(|_| DbError::Corrupt("order"))?).await
+    outbox::insert(tx, &event.map_err(|_| DbError::Corrupt("order"))?).await
 }
 
 /// Writes the event that tells a change of a refund. Without a URL of its own, a refund is told where
@@ -151,5 +162,5 @@ async fn tell_refund(
     let notify_url = refund.notify_url.as_deref().or(order.content.notify_url.as_deref());
     let of = (refund.merchant, refund.trade_no);
     let event = Event::new(event_type, of, notify_url, &refund.view(public_url), now);
-    events::insert(tx, &event.map_err(|_| DbError::Corrupt("refund"))?).await
+    outbox::insert(tx, &event.map_err(|_| DbError::Corrupt("refund"))?).await
 }

@@ -72,6 +72,8 @@ pub struct CloseOrder {
 impl Work for CloseOrder {
     type Object = Order;
 
+    const TELLS: bool = true;
+
     async fn run(
         self,
         tx: &mut PgConnection,
@@ -113,5 +115,8 @@ pub async fn expire_due(gateway: &Gateway) -> Result<bool, DbError> {
         tell_order(&mut tx, EventType::OrderClosed, order, &gateway.public_url, order.expires_at).await?;
     }
     tx.commit().await?;
+    if !closed.is_empty() {
+        gateway.wake_delivery();
+    }
     Ok(i64::try_from(closed.len()) == Ok(EXPIRY_BATCH))
 }

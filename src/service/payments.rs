@@ -60,6 +60,7 @@ pub async fn pay(
         Err(decline) => fail(&mut tx, &order, decline, &gateway.public_url, now).await?,
     };
     tx.commit().await.map_err(DbError::from)?;
+    gateway.wake_delivery();
     Ok(attempted)
 }
 

@@ -29,6 +29,8 @@ pub struct CreateRefund {
 impl Work for CreateRefund {
     type Object = Refund;
 
+    const TELLS: bool = true;
+
     async fn run(
         self,
         tx: &mut PgConnection,
@@ -105,6 +107,9 @@ pub async fn settle_due(gateway: &Gateway) -> Result<bool, DbError> {
         tell_settled(&mut tx, refund, &gateway.public_url).await?;
     }
     tx.commit().await?;
+    if !settled.is_empty() {
+        gateway.wake_delivery();
+    }
     Ok(i64::try_from(settled.len()) == Ok(SETTLEMENT_BATCH))
 }
 
@@ -117,7 +122,7 @@ async fn tell_settled(tx: &mut PgConnection, refund: &Refund, public_url: &str) 
         orders::refund_all(tx, merchant, trade_no).await?;
         EventType::RefundSucceeded
     };
-    let order = orders::by_trade_no(tx, merchant, trade_no).await?.ok_or(DbError::Corrupt("order"))?;
+    let order = orders::lock(tx, merchant, trade_no).await?.ok_or(DbError::Corrupt("order"))?;
     let at = refund.settlement.map_or(refund.created_at, |settlement| settlement.at);
     tell_refund(tx, event_type, refund, &order, public_url, at).await
 }

@@ -1,9 +1,12 @@
 //! Work that nobody waits for, each with a `run_once` that does what is due now: closing orders and
-//! settling refunds by the merchants' clocks, and sweeping keys whose hours are over. A loop here repeats it; a failure is logged and
-//! tried again, so that a database that is away stops nothing for good.
+//! settling refunds by the merchants' clocks, sending webhooks, and sweeping keys whose hours are over. A
+//! loop repeats it; a failure is logged and tried again, so that a database that is away stops nothing for
+//! good.
 
+mod delivery;
 mod due;
 mod journal;
+mod post;
 mod sweep;
 
 use std::future::Future;
@@ -32,6 +35,7 @@ pub(crate) fn start(gateway: &Arc<Gateway>, tasks: &TaskTracker, stop: &Cancella
         let gateway = Arc::clone(&for_due);
         async move { due::run_once(&gateway).await }
     }));
+    tasks.spawn(delivery::run(Arc::clone(gateway), stop.clone()));
     let for_sweep = Arc::clone(gateway);
     tasks.spawn(repeat("sweep", SWEEP_INTERVAL, stop.clone(), move || {
         let gateway = Arc::clone(&for_sweep);
