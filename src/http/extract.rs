@@ -79,6 +79,15 @@ pub(super) struct JsonCall {
     pub(super) caller: Caller,
     /// The object, or why there is none.
     pub(super) object: Result<Map<String, Value>, Refusal>,
+    /// Whether a body was sent.
+    has_body: bool,
+}
+
+impl JsonCall {
+    /// The object of a call that may come without a body.
+    pub(super) fn object_or_empty(self) -> Result<Map<String, Value>, Refusal> {
+        if self.has_body { self.object } else { Ok(Map::new()) }
+    }
 }
 
 impl FromRequest<Shared> for JsonCall {
@@ -88,7 +97,7 @@ impl FromRequest<Shared> for JsonCall {
         let (mut parts, body) = request.into_parts();
         let caller = Caller::from_request_parts(&mut parts, gateway).await?;
         let body = read_json_bytes(&parts.headers, body).await?;
-        Ok(Self { caller, object: object(&body) })
+        Ok(Self { caller, object: object(&body), has_body: !body.is_empty() })
     }
 }
 

@@ -34,3 +34,5 @@ mod reset;
 mod schema;
 mod settings;
 mod signature_command;
+mod webhook_failures;
+mod webhooks;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tempfile::tempdir;
 
 use crate::support::client::order;
-use crate::support::process::{command, failure, free_port, storage};
+use crate::support::process::{command, failure, free_port, storage, strict_storage};
 use crate::support::{Answer, Merchant, Process, server};
 
 /// Nothing listens there.
@@ -59,7 +59,9 @@ async fn flags_choose_the_keys_the_address_of_pages_and_the_urls() {
     let keys = format!("{},{}", one.api_key, two.api_key);
     let flags =
         ["--port", "0", "--strict-urls", "--public-url", "https://pay.test/kuko/", "--api-keys", &keys];
-    check_flags(&Process::run(on(&directory, &flags)), &[one, two]).await;
+    let mut command = command(&flags);
+    command.args(strict_storage(&directory).await);
+    check_flags(&Process::run(command), &[one, two]).await;
 }
 
 #[tokio::test]
@@ -67,7 +69,7 @@ async fn the_environment_sets_what_flags_set_with_and_without_the_subcommand() {
     let directory = tempdir().unwrap();
     let (one, two) = (Merchant::new(), Merchant::new());
     let port = free_port();
-    let [flag, place] = storage(&directory);
+    let [flag, place] = strict_storage(&directory).await;
     let storage = if flag == "--database-url" { "KUKOPAY_DATABASE_URL" } else { "KUKOPAY_DATA_DIR" };
     let variables = [
         ("KUKOPAY_HOST", "127.0.0.1"),
@@ -109,6 +111,12 @@ async fn check_flags(process: &Process, keys: &[Merchant]) {
                 assert!(matches!(answer.status, 200 | 201));
             } else {
                 answer.is_refused("notify_url_invalid");
+            }
+            let answer = merchant.set_webhook(&json!({"url": url})).await;
+            if allowed {
+                assert_eq!(answer.data(200)["url"], json!(url));
+            } else {
+                answer.is_refused("url_invalid");
             }
         }
     }

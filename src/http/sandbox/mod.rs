@@ -2,8 +2,10 @@
 //! Idempotency-Key.
 
 pub(super) mod clock;
+pub(super) mod events;
 pub(super) mod faults;
 pub(super) mod fixtures;
 pub(super) mod orders;
 pub(super) mod requests;
 pub(super) mod reset;
+pub(super) mod webhook;

@@ -189,6 +189,31 @@ impl Merchant {
         self.post(&format!("/sandbox/orders/{no}/pay"), body).send().await
     }
 
+    /// Changes the webhook settings.
+    pub(crate) async fn set_webhook(&self, body: &Value) -> Answer {
+        let call = self.call(Method::PUT, "/sandbox/webhook").header("Content-Type", "application/json");
+        call.bytes(body.to_string()).send().await
+    }
+
+    /// Waits until an event fits, and returns it with its deliveries.
+    pub(crate) async fn event_when(&self, id: &Value, fits: impl Fn(&Value) -> bool) -> Value {
+        let path = format!("/sandbox/events/{}", id.as_str().expect("an id"));
+        let started = Instant::now();
+        loop {
+            let event = self.get(&path).await.data(200);
+            if fits(&event) {
+                return event;
+            }
+            assert!(started.elapsed() < Duration::from_mins(1), "still {event}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Waits until an event has this status.
+    pub(crate) async fn event_in(&self, id: &Value, status: &str) -> Value {
+        self.event_when(id, |event| event["status"] == status).await
+    }
+
     /// Lets this merchant's time pass.
     pub(crate) async fn advance(&self, seconds: i64) -> Value {
         self.post("/sandbox/clock/advance", &json!({"seconds": seconds})).send().await.data(200)

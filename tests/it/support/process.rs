@@ -6,6 +6,8 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
+
 use super::server;
 
 /// A running `kukopay-sandbox`, killed when it goes out of scope.
@@ -53,6 +55,20 @@ pub(crate) fn storage(directory: &tempfile::TempDir) -> [String; 2] {
         Some(url) => ["--database-url".to_owned(), url],
         None => ["--data-dir".to_owned(), directory.path().to_str().expect("text").to_owned()],
     }
+}
+
+/// The same for data that the other tests' sandboxes are not on: one that is told to be stricter would fail
+/// the deliveries of those.
+pub(crate) async fn strict_storage(directory: &tempfile::TempDir) -> [String; 2] {
+    let [flag, place] = storage(directory);
+    let Some(url) = server::database_url() else { return [flag, place] };
+    let mut strict = url::Url::parse(&url).expect("a URL");
+    let name = format!("{}_strict", strict.path().trim_start_matches('/'));
+    let mut conn = PgConnection::connect(&url).await.expect("a connection");
+    // It may be there already, from another test or an earlier run.
+    let _ = conn.execute(AssertSqlSafe(format!(r#"CREATE DATABASE "{name}""#))).await;
+    strict.set_path(&name);
+    [flag, strict.to_string()]
 }
 
 impl Process {
