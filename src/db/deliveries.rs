@@ -19,19 +19,23 @@ use crate::domain::webhook::WebhookSecret;
 
 /// Scheme, host and port of the URL that an event goes to: its receiver.
 macro_rules! receiver {
-    ($event:literal) => {
-        concat!("substring(coalesce(", $event, ".notify_url, m.webhook_url) FROM '^[^:]+://[^/?#]*')")
+    ($url:literal) => {
+        concat!("substring(", $url, " FROM '^[^:]+://[^/?#]*')")
     };
 }
 
 super::declare_statements! {
     /// Leases what is due, whoever's it is. Of a merchant at most `$1` at once and `$2` altogether, of
     /// which it has `$4` already (by `$3`); nothing for the receivers `$5`, `$6`, which have enough to do;
-    /// `$7` in all, and those merchants first that have the least under way.
+    /// `$7` in all, and those merchants first that have the least under way. (Pending events of one
+    /// order are told by their next attempt, here and below, so that they are not looked for among all that are
+    /// pending, in `events_waiting`.)
     TAKE = concat!(clock_of_those_with!("events", "status = 'pending'"), ",
         busy AS (SELECT * FROM unnest($3::uuid[], $4::bigint[]) AS b (merchant_id, attempts)),
         due AS (
-            SELECT clock.merchant_id, clock.now, found.event_id
+            SELECT clock.merchant_id, clock.now, found.event_id, m.webhook_url, m.webhook_secret,
+                   CASE WHEN m.previous_secret_until > clock_timestamp() THEN m.previous_webhook_secret END
+                       AS previous_webhook_secret
             FROM clock JOIN merchants m USING (merchant_id) LEFT JOIN busy USING (merchant_id), LATERAL (
                 SELECT event_id FROM events d
                 WHERE d.merchant_id = clock.merchant_id AND d.status = 'pending'
@@ -40,21 +44,20 @@ super::declare_statements! {
                     AND NOT EXISTS (
                         SELECT FROM events earlier
                         WHERE earlier.merchant_id = d.merchant_id AND earlier.trade_no = d.trade_no
-                            AND earlier.event_id < d.event_id AND earlier.status = 'pending')
+                            AND earlier.event_id < d.event_id AND earlier.next_attempt_at IS NOT NULL)
                     AND NOT EXISTS (
                         SELECT FROM unnest($5::uuid[], $6::text[]) AS s (merchant_id, receiver)
-                        WHERE s.merchant_id = m.merchant_id AND s.receiver = ", receiver!("d"), ")
+                        WHERE s.merchant_id = m.merchant_id AND s.receiver = ", receiver!("coalesce(d.notify_url, m.webhook_url)"), ")
                 ORDER BY d.next_attempt_at
                 LIMIT greatest(0, least($1::bigint, $2::bigint - coalesce(busy.attempts, 0)))
                 FOR NO KEY UPDATE OF d SKIP LOCKED) found
             ORDER BY coalesce(busy.attempts, 0) LIMIT $7)
         UPDATE events e SET lease_until = clock_timestamp() + $8, fence = fence + 1
-        FROM due JOIN merchants m USING (merchant_id)
-        WHERE e.merchant_id = due.merchant_id AND e.event_id = due.event_id
+        FROM due WHERE e.merchant_id = due.merchant_id AND e.event_id = due.event_id
         RETURNING e.merchant_id, e.event_id, e.event_type, e.trade_no, e.retries, e.fence, e.payload, due.now,
-                  coalesce(e.notify_url, m.webhook_url) AS url, ", receiver!("e"), " AS receiver,
-                  m.webhook_secret, CASE WHEN m.previous_secret_until > clock_timestamp()
-                                         THEN m.previous_webhook_secret END AS previous_webhook_secret");
+                  coalesce(e.notify_url, due.webhook_url) AS url,
+                  ", receiver!("coalesce(e.notify_url, due.webhook_url)"), " AS receiver,
+                  due.webhook_secret, due.previous_webhook_secret");
 
     /// An attempt has ended: that is recorded in any case, since it happened. Where the event stands is
     /// told only under the fence; otherwise somebody else has the event, or a redelivery was asked for.
@@ -88,7 +91,7 @@ super::declare_statements! {
         UPDATE events SET next_attempt_at = $4
         WHERE merchant_id = $1 AND event_id IN (
             SELECT event_id FROM events
-            WHERE merchant_id = $1 AND trade_no = $2 AND event_id > $3 AND status = 'pending'
+            WHERE merchant_id = $1 AND trade_no = $2 AND event_id > $3 AND next_attempt_at IS NOT NULL
             FOR NO KEY UPDATE SKIP LOCKED)";
 
     /// The next event of an order is due at `$4`.
@@ -96,7 +99,7 @@ super::declare_statements! {
         UPDATE events SET next_attempt_at = least(next_attempt_at, $4)
         WHERE merchant_id = $1 AND status = 'pending' AND event_id = (
             SELECT event_id FROM events
-            WHERE merchant_id = $1 AND trade_no = $2 AND event_id > $3 AND status = 'pending'
+            WHERE merchant_id = $1 AND trade_no = $2 AND event_id > $3 AND next_attempt_at IS NOT NULL
             ORDER BY event_id LIMIT 1)";
 
     OF_EVENT = "

@@ -31,7 +31,7 @@ super::declare_statements! {
                CASE WHEN url IS NULL THEN 'no_url' ELSE 'pending' END,
                CASE WHEN url IS NOT NULL THEN coalesce(
                    (SELECT max(next_attempt_at) FROM events
-                    WHERE merchant_id = $1 AND trade_no = $4 AND status = 'pending'), $7) END
+                    WHERE merchant_id = $1 AND trade_no = $4 AND next_attempt_at IS NOT NULL), $7) END
         FROM url";
 
     BY_ID = select!("WHERE merchant_id = $1 AND event_id = $2");
