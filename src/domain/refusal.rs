@@ -82,6 +82,7 @@ impl Refusal {
             self,
             Self::OrderNotFound(_)
                 | Self::RefundNotFound(_)
+                | Self::EventNotFound(_)
                 | Self::FaultNotFound(_)
                 | Self::RequestNotFound(_)
         )
