@@ -14,8 +14,6 @@ pub const KEPT_HOURS: i32 = 24;
 const MAX_LENGTH: usize = 255;
 /// How many changed fields an explanation names; the rest is counted.
 const MAX_CHANGES: usize = 20;
-/// How much of a changed value an explanation shows, in characters.
-const MAX_SHOWN: usize = 120;
 
 /// A well-formed Idempotency-Key: 1 to 255 visible ASCII characters.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -123,20 +121,11 @@ fn without_fields(message: &str) -> Mismatch {
 }
 
 fn changed_field(change: &Change) -> FieldError {
-    let show = |value: &Option<serde_json::Value>| {
-        value.as_ref().map_or_else(|| "absent".to_owned(), |value| shorten(&value.to_string()))
-    };
+    let (before, after) = change.shown();
     FieldError {
         param: change.pointer.clone(),
         code: "idempotency_body_changed".to_owned(),
-        message: format!("It was {}, now it is {}.", show(&change.before), show(&change.after)),
-    }
-}
-
-fn shorten(text: &str) -> String {
-    match text.char_indices().nth(MAX_SHOWN) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
+        message: format!("It was {before}, now it is {after}."),
     }
 }
 

@@ -14,6 +14,28 @@ pub struct Change {
     pub after: Option<Value>,
 }
 
+/// How much of a value is shown, in characters of JSON.
+const MAX_SHOWN: usize = 120;
+
+impl Change {
+    /// Both values as a person reads them, before and after.
+    #[must_use]
+    pub fn shown(&self) -> (String, String) {
+        let show = |value: &Option<Value>| value.as_ref().map_or_else(|| "absent".to_owned(), show);
+        (show(&self.before), show(&self.after))
+    }
+}
+
+/// A value as JSON, which ends with an ellipsis where it is shortened.
+#[must_use]
+pub fn show(value: &Value) -> String {
+    let text = value.to_string();
+    match text.char_indices().nth(MAX_SHOWN) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}
+
 /// Every place where two documents differ, in the order of their names; empty when they are equal.
 #[must_use]
 pub fn changes(before: &Value, after: &Value) -> Vec<Change> {
@@ -54,5 +76,11 @@ mod tests {
         assert_eq!(pointers, ["/amount", "/gone", "/items/1/a~1b", "/items/2", "/timestamp"]);
         assert_eq!(changes(&before, &before), []);
         assert_eq!(changes(&json!(1), &json!([]))[0].pointer, "");
+    }
+
+    #[test]
+    fn shows_long_values_shortened() {
+        let change = &changes(&json!({}), &json!({"a": "字".repeat(500)}))[0];
+        assert_eq!(change.shown(), ("absent".to_owned(), format!("\"{}…", "字".repeat(119))));
     }
 }

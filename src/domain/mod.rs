@@ -3,6 +3,7 @@
 //! as arguments or are named in a constructor.
 
 pub mod api_key;
+pub mod audit;
 pub mod card;
 pub mod clock;
 pub mod delivery;
