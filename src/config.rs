@@ -40,6 +40,9 @@ pub enum Command {
     /// Check the signature of a webhook's body, which is read from standard input as it is; exit with 0 if
     /// it is valid, else with 1 and the reason
     VerifySignature(VerifySignature),
+    /// Say whether a client is safe to retry, by what a running sandbox saw of it: exits with 0 if so, with
+    /// 1 on findings, and with 2 if there was no answer
+    Audit(Audit),
 }
 
 /// What signs webhooks.
@@ -97,6 +100,26 @@ pub struct Address {
     /// The port that the sandbox listens on; 0 picks a free one and prints it
     #[arg(long, env = "KUKOPAY_PORT", default_value_t = 5856)]
     pub port: u16,
+}
+
+/// Whose audit is asked for.
+#[derive(Args)]
+pub struct Audit {
+    /// Where the sandbox is
+    #[arg(long, env = "KUKOPAY_URL", default_value = "http://127.0.0.1:5856")]
+    pub url: Url,
+
+    /// The API key that the client used
+    #[arg(long, env = "KUKOPAY_API_KEY", hide_env_values = true, value_name = "KEY")]
+    pub api_key: String,
+
+    /// Print the report as JSON
+    #[arg(long)]
+    pub json: bool,
+
+    /// The shortest pause between a failed attempt and the next one, in milliseconds [default: 500]
+    #[arg(long, value_name = "N")]
+    pub min_backoff_ms: Option<u32>,
 }
 
 /// How the sandbox is run.
@@ -185,6 +208,13 @@ pub struct Config {
     pub journal_size: u32,
     /// What is loaded at start.
     pub fixtures: Vec<FixtureFile>,
+}
+
+/// Without the key.
+impl fmt::Debug for Audit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Audit").field("url", &self.url).finish_non_exhaustive()
+    }
 }
 
 impl Cli {

@@ -12,8 +12,10 @@
 //! - [`fixture_files`]: the files that `serve --fixtures` loads
 //! - [`healthcheck`]: asks a running sandbox whether it is ready
 //! - [`signature_command`]: signs and verifies a webhook by hand
+//! - [`audit_command`]: asks it whether a client is safe to retry
 
 pub mod app;
+pub mod audit_command;
 pub mod banner;
 pub mod config;
 pub mod db;

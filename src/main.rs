@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use kukopay_sandbox::banner::Banner;
 use kukopay_sandbox::config::{Cli, Command, LogFormat, Serve};
-use kukopay_sandbox::{app, healthcheck, signature_command};
+use kukopay_sandbox::{app, audit_command, healthcheck, signature_command};
 use tracing_subscriber::EnvFilter;
 
 fn main() -> ExitCode {
@@ -16,6 +16,7 @@ fn main() -> ExitCode {
         Command::Healthcheck(address) => healthcheck::check(&address),
         Command::Sign(sign) => signature_command::sign(&sign),
         Command::VerifySignature(verify) => signature_command::verify(&verify),
+        Command::Audit(audit) => return audit_command::run(&audit),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
