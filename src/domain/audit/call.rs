@@ -9,6 +9,7 @@ use time::OffsetDateTime;
 use url::form_urlencoded;
 
 use crate::domain::id::RequestId;
+use crate::domain::journal::Entry;
 
 /// One call under `/v1`, as the journal has it.
 #[derive(Debug, Clone)]
@@ -37,6 +38,26 @@ pub struct Call {
     pub answered: bool,
     /// Whether the client hung up before that.
     pub client_hung_up: bool,
+}
+
+impl From<Entry> for Call {
+    fn from(entry: Entry) -> Self {
+        let bytes = |text: Option<String>| text.unwrap_or_default().into_bytes();
+        Self {
+            request_id: entry.request_id,
+            at: entry.at,
+            received_at: entry.received_at,
+            duration: entry.duration,
+            method: entry.method,
+            target: entry.path,
+            idempotency_key: entry.idempotency_key,
+            request_body: bytes(entry.request_body),
+            status: entry.status,
+            response_body: bytes(entry.response_body),
+            answered: entry.answered,
+            client_hung_up: entry.client_hung_up,
+        }
+    }
 }
 
 /// What a call under `/v1` was for.
