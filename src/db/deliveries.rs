@@ -11,7 +11,9 @@ use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
 use super::events::event_type;
+
 use super::{DbError, clock_of_those_with, merchant_now};
+use crate::domain::audit::SentEvent;
 use crate::domain::delivery::{Delivery, EventStatus, Outcome};
 use crate::domain::event::EventType;
 use crate::domain::id::{EventId, MerchantId, TradeNo};
@@ -105,6 +107,16 @@ super::declare_statements! {
     OF_EVENT = "
         SELECT attempt, at, url, signature, status, error, duration_ms, response_excerpt
         FROM deliveries WHERE merchant_id = $1 AND event_id = $2 ORDER BY attempt";
+
+    /// For the audit. An acknowledgement counts whatever came after it, such as a redelivery.
+    SENT = "
+        SELECT event_id, event_type, payload, acknowledged, failures
+        FROM events e CROSS JOIN LATERAL (
+            SELECT coalesce(bool_or(error IS NULL), false) AS acknowledged,
+                   count(*) FILTER (WHERE error IS NOT NULL) AS failures
+            FROM deliveries d WHERE d.merchant_id = $1 AND d.event_id = e.event_id) tally
+        WHERE merchant_id = $1 AND attempts > 0
+        ORDER BY event_id DESC LIMIT $2";
 
     LOCK_ORDER = "SELECT FROM orders WHERE merchant_id = $1 AND trade_no = $2 FOR NO KEY UPDATE";
 }
@@ -326,6 +338,27 @@ pub async fn of_event(
     event_id: EventId,
 ) -> Result<Vec<Delivery>, DbError> {
     Ok(sqlx::query_as(OF_EVENT).bind(merchant.uuid()).bind(event_id.uuid()).fetch_all(conn).await?)
+}
+
+/// The events that were sent at least once, the newest first, at most `limit`, and what came of each.
+///
+/// # Errors
+/// Those of the database.
+pub async fn sent(
+    conn: &mut PgConnection,
+    merchant: MerchantId,
+    limit: i64,
+) -> Result<Vec<SentEvent>, DbError> {
+    Ok(sqlx::query_as(SENT).bind(merchant.uuid()).bind(limit).fetch_all(conn).await?)
+}
+
+impl FromRow<'_, PgRow> for SentEvent {
+    fn from_row(row: &PgRow) -> sqlx::Result<Self> {
+        let event_id = EventId::from_uuid(row.try_get("event_id")?);
+        let payload: String = row.try_get("payload")?;
+        let (acknowledged, failures) = (row.try_get("acknowledged")?, row.try_get("failures")?);
+        Ok(Self::new(event_id, event_type(row)?, &payload, acknowledged, failures))
+    }
 }
 
 /// Frees every lease of an earlier process. Only for a process that is alone on its data.

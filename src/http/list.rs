@@ -33,11 +33,8 @@ impl Cursor {
     }
 }
 
-/// Reads a query: the cursor, and with `read` the filters.
-pub(super) fn parse<T>(
-    uri: &Uri,
-    read: impl FnOnce(&mut Fields) -> T,
-) -> Result<(Cursor, T, Vec<String>), ApiError> {
+/// The parameters of a query, of which each may stand once.
+pub(super) fn fields(uri: &Uri) -> Fields {
     let mut object = Map::new();
     let mut twice = Vec::new();
     for (name, value) in form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes()) {
@@ -49,6 +46,15 @@ pub(super) fn parse<T>(
     for error in twice {
         fields.refuse(error);
     }
+    fields
+}
+
+/// Reads a query: the cursor, and with `read` the filters.
+pub(super) fn parse<T>(
+    uri: &Uri,
+    read: impl FnOnce(&mut Fields) -> T,
+) -> Result<(Cursor, T, Vec<String>), ApiError> {
+    let mut fields = fields(uri);
     let limit = fields.optional("limit", limit).unwrap_or(DEFAULT_LIMIT);
     let starting_after = fields.optional("starting_after", text);
     let filters = read(&mut fields);

@@ -38,6 +38,7 @@ pub(crate) fn router(gateway: Shared) -> Router {
         .route("/v1/orders/{no}/close", post(orders::close))
         .route("/v1/refunds", get(refunds::list).post(refunds::create))
         .route("/v1/refunds/{no}", get(refunds::show))
+        .route("/sandbox/audit", get(sandbox::audit::show))
         .route("/sandbox/clock", get(sandbox::clock::show).put(sandbox::clock::set))
         .route("/sandbox/clock/advance", post(sandbox::clock::advance))
         .route(

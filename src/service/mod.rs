@@ -1,6 +1,7 @@
 //! The use cases: what a call does to the database, in which transactions. No HTTP here: a handler says
 //! how an outcome is rendered, since the rendered response is stored in the transaction of the work.
 
+pub mod audit;
 pub mod clock;
 pub mod delivery;
 pub mod events;

@@ -12,6 +12,8 @@
 
 mod support;
 
+mod audit;
+mod audit_command;
 mod clock;
 mod errors;
 mod fault_rules;

@@ -14,7 +14,7 @@ const PREFIX: usize = "req_".len();
 const ID_DIGITS: usize = 32;
 
 /// The fenced blocks: language and text.
-fn blocks() -> Vec<(&'static str, String)> {
+pub(crate) fn blocks() -> Vec<(&'static str, String)> {
     let mut blocks = Vec::new();
     let mut lines = README.lines();
     while let Some(line) = lines.next() {

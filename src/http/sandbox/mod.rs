@@ -1,6 +1,7 @@
 //! `/sandbox/…`: what only the sandbox has (contract, section 7). Never under faults, and without
 //! Idempotency-Key.
 
+pub(super) mod audit;
 pub(super) mod clock;
 pub(super) mod events;
 pub(super) mod faults;
