@@ -52,8 +52,7 @@ super::declare_statements! {
         ORDER BY request_id DESC LIMIT $10");
 
     OLDEST_FIRST = concat!("
-        SELECT ", columns!(), " FROM requests WHERE merchant_id = $1 AND request_id > $2
-        ORDER BY request_id LIMIT $3");
+        SELECT ", columns!(), " FROM requests WHERE merchant_id = $1 ORDER BY request_id");
 
     /// Keeps the newest `$2` entries of a merchant, and of these the newest `$3` bytes.
     TRIM = "
@@ -183,18 +182,12 @@ pub async fn list(
     Ok(list.fetch_all(conn).await?)
 }
 
-/// A merchant's entries from the oldest on, or from the one after `after` on, at most `limit`.
+/// All of a merchant's entries, the oldest first.
 ///
 /// # Errors
 /// Those of the database.
-pub async fn oldest_first(
-    conn: &mut PgConnection,
-    merchant: MerchantId,
-    after: Option<RequestId>,
-    limit: i64,
-) -> Result<Vec<Entry>, DbError> {
-    let after = after.map_or(Uuid::nil(), RequestId::uuid);
-    Ok(sqlx::query_as(OLDEST_FIRST).bind(merchant.uuid()).bind(after).bind(limit).fetch_all(conn).await?)
+pub async fn oldest_first(conn: &mut PgConnection, merchant: MerchantId) -> Result<Vec<Entry>, DbError> {
+    Ok(sqlx::query_as(OLDEST_FIRST).bind(merchant.uuid()).fetch_all(conn).await?)
 }
 
 /// Deletes a merchant's oldest entries, so that at most so many and so many bytes of bodies are left.

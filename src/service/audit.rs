@@ -2,7 +2,7 @@
 //! `domain::audit` to judge.
 
 use super::Gateway;
-use crate::db::{DbError, deliveries, journal};
+use crate::db::{DbError, deliveries, requests};
 use crate::domain::audit::{Call, Report, SentEvent, Thresholds, judge};
 use crate::domain::id::MerchantId;
 
@@ -28,7 +28,7 @@ async fn read(gateway: &Gateway, merchant: MerchantId) -> Result<(Vec<Call>, Vec
     // A retry that has been answered but not been written yet would look like giving up.
     gateway.journal.flush().await;
     let mut conn = gateway.db.acquire().await?;
-    let entries = journal::oldest_first(&mut conn, merchant).await?;
+    let entries = requests::oldest_first(&mut conn, merchant).await?;
     let events = deliveries::sent(&mut conn, merchant, MAX_EVENTS).await?;
     Ok((entries.into_iter().map(Call::from).collect(), events))
 }

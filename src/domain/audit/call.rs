@@ -42,7 +42,6 @@ pub struct Call {
 
 impl From<Entry> for Call {
     fn from(entry: Entry) -> Self {
-        let bytes = |text: Option<String>| text.unwrap_or_default().into_bytes();
         Self {
             request_id: entry.request_id,
             at: entry.at,
@@ -51,9 +50,9 @@ impl From<Entry> for Call {
             method: entry.method,
             target: entry.path,
             idempotency_key: entry.idempotency_key,
-            request_body: bytes(entry.request_body),
+            request_body: entry.request_body.into_bytes(),
             status: entry.status,
-            response_body: bytes(entry.response_body),
+            response_body: entry.response_body.into_bytes(),
             answered: entry.answered,
             client_hung_up: entry.client_hung_up,
         }
