@@ -5,6 +5,8 @@
 pub mod api_key;
 pub mod audit;
 pub mod card;
+pub mod checkout;
+pub mod checkout_token;
 pub mod clock;
 pub mod delivery;
 pub mod event;

@@ -3,12 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use rand::distr::{Alphanumeric, SampleString};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use time::{Duration, OffsetDateTime};
 
 use super::card::{Card, Decline, TEST_CARDS};
+use super::checkout_token::{self, CheckoutToken};
 use super::fields::{self, FieldError, Fields, Parsed};
 use super::id::{MerchantId, TradeNo};
 use super::money::{Amount, Currency};
@@ -20,8 +20,6 @@ use super::web_url::{self, NotifyPolicy};
 pub const PAYABLE_FOR: Duration = Duration::hours(2);
 
 const MAX_SUBJECT: usize = 256;
-/// 32 letters and digits carry 190 bits: nobody guesses a checkout page.
-const CHECKOUT_SECRET_LENGTH: usize = 32;
 
 /// The language of a checkout page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -230,7 +228,7 @@ impl Order {
             content,
             amount_refunded: 0,
             status: OrderStatus::Pending,
-            checkout_secret: Alphanumeric.sample_string(&mut rand::rng(), CHECKOUT_SECRET_LENGTH),
+            checkout_secret: checkout_token::generate_secret(),
             card: None,
             failure: None,
             created_at: now,
@@ -270,12 +268,7 @@ impl Order {
 
 impl View for Order {
     fn view<'a>(&'a self, public_url: &str) -> impl Serialize + use<'a> {
-        let token = format!(
-            "{}{}{}",
-            self.merchant.uuid().simple(),
-            self.trade_no.uuid().simple(),
-            self.checkout_secret
-        );
+        let token = CheckoutToken::of(self);
         OrderView {
             object: "order",
             trade_no: self.trade_no,

@@ -2,6 +2,7 @@
 //! rules here.
 
 mod call;
+mod checkout;
 mod error;
 mod extract;
 mod health;
@@ -57,9 +58,13 @@ pub(crate) fn router(gateway: Shared) -> Router {
         .route("/sandbox/webhook", get(sandbox::webhook::show).put(sandbox::webhook::change))
         .route("/sandbox/webhook/rotate", post(sandbox::webhook::rotate))
         .route("/sandbox/webhook/test", post(sandbox::webhook::test))
+        .route("/checkout/{token}", get(checkout::show).post(checkout::pay))
+        .route("/checkout/{token}/authenticate", get(checkout::challenge).post(checkout::authenticate))
+        .route("/checkout/assets/{version}/{file}", get(checkout::assets::show))
         .fallback(error::endpoint_not_found)
         .method_not_allowed_fallback(async || ApiError::MethodNotAllowed)
         .layer(middleware::from_fn_with_state(Arc::clone(&gateway), health::refuse_until_ready))
+        .layer(middleware::from_fn(checkout::errors_as_pages))
         .with_state(Arc::clone(&gateway));
     let calls = middleware::from_fn_with_state(Arc::clone(&gateway), call::run);
     Router::new()

@@ -2,6 +2,7 @@
 //! how an outcome is rendered, since the rendered response is stored in the transaction of the work.
 
 pub mod audit;
+pub mod checkout;
 pub mod clock;
 pub mod delivery;
 pub mod events;

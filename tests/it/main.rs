@@ -14,6 +14,8 @@ mod support;
 
 mod audit;
 mod audit_command;
+mod checkout;
+mod checkout_safety;
 mod clock;
 mod errors;
 mod fault_rules;

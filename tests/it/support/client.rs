@@ -19,6 +19,12 @@ pub(crate) struct Merchant {
     http: reqwest::Client,
 }
 
+/// A client that goes where it is told to, and follows no redirect.
+fn http() -> reqwest::Client {
+    let builder = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none());
+    builder.build().expect("a client")
+}
+
 /// A response, read to its end.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Answer {
@@ -127,12 +133,12 @@ impl Merchant {
     /// A new merchant of some server.
     pub(crate) fn at(base_url: &str) -> Self {
         let api_key = format!("kuko_test_{}", Uuid::new_v4().simple());
-        Self { base_url: base_url.to_owned(), api_key, http: reqwest::Client::new() }
+        Self { base_url: base_url.to_owned(), api_key, http: http() }
     }
 
     /// The same merchant at a server that was started again.
     pub(crate) fn moved_to(&self, base_url: &str) -> Self {
-        Self { base_url: base_url.to_owned(), api_key: self.api_key.clone(), http: reqwest::Client::new() }
+        Self { base_url: base_url.to_owned(), api_key: self.api_key.clone(), http: http() }
     }
 
     /// A call without a key and without a body.

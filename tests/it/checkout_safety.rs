@@ -1,0 +1,178 @@
+//! What the checkout page must never do: open for a token that is not its own, pay twice, let text become
+//! markup, load anything from elsewhere, or keep a card's number (contract, section 5).
+
+use futures_util::future::join_all;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::support::client::order;
+use crate::support::{Answer, Merchant, Process, raw};
+
+const FORM: &str = "number=4242424242424242&expiry=12%2F34&cvc=123";
+
+fn path_of(merchant: &Merchant, order: &Value) -> String {
+    order["checkout_url"].as_str().unwrap().strip_prefix(&merchant.base_url).unwrap().to_owned()
+}
+
+async fn get(merchant: &Merchant, path: &str) -> Answer {
+    merchant.anonymous(Method::GET, path).send().await
+}
+
+/// Posts a form without following where it leads.
+async fn post(merchant: &Merchant, path: &str, form: &str) -> String {
+    let request = format!(
+        "POST {path} HTTP/1.1\r\nHost: sandbox\r\nConnection: close\r\nContent-Type: \
+         application/x-www-form-urlencoded\r\nContent-Length: {}\r\n\r\n{form}",
+        form.len()
+    );
+    raw(&merchant.base_url, request.as_bytes()).await
+}
+
+#[tokio::test]
+async fn a_token_opens_its_own_page_only_and_all_others_look_alike() {
+    let merchant = Merchant::new();
+    let path = path_of(&merchant, &merchant.order("A", 100).await);
+    let other = path_of(&merchant, &merchant.order("B", 100).await);
+    let strange = path_of(&Merchant::new(), &Merchant::new().order("A", 100).await);
+    let token = |path: &str| path.strip_prefix("/checkout/").unwrap().to_owned();
+    let (own, other, strange) = (token(&path), token(&other), token(&strange));
+    let mut answers = Vec::new();
+    for tampered in [
+        format!("{}{}", &own[..64], &other[64..]),
+        format!("{}{}", &other[..64], &own[64..]),
+        format!("{}{}", &strange[..32], &own[32..]),
+        own[..95].to_owned(),
+        format!("{own}0"),
+        own.to_uppercase(),
+        "nothing".to_owned(),
+        "%00".to_owned(),
+        "%ff".to_owned(),
+    ] {
+        let answer = get(&merchant, &format!("/checkout/{tampered}")).await;
+        assert_eq!(answer.status, 404, "{tampered}");
+        answers.push(String::from_utf8(answer.bytes).unwrap());
+        let paid = post(&merchant, &format!("/checkout/{tampered}"), FORM).await;
+        assert!(paid.starts_with("HTTP/1.1 404"), "{paid}");
+    }
+    assert!(answers.iter().all(|answer| *answer == answers[0] && answer.contains("Page not found")));
+    assert_eq!(merchant.get("/v1/orders/A").await.data(200)["status"], json!("pending"));
+}
+
+#[tokio::test]
+async fn every_page_carries_the_headers_that_keep_it_safe() {
+    let merchant = Merchant::new();
+    let mut body = order("HEADERS", 100);
+    body["return_url"] = json!("https://shop.example.com:8443/done?a=1");
+    let path = path_of(&merchant, &merchant.post("/v1/orders", &body).send().await.data(201));
+    let policy = |shop: &str| {
+        format!(
+            "default-src 'none'; style-src 'self'; script-src 'self'; img-src data:; form-action 'self' {shop}; \
+             base-uri 'none'; frame-ancestors 'none'"
+        )
+    };
+    let challenge = format!("{path}/authenticate?card=visa-3155");
+    let shop = "https://shop.example.com:8443";
+    for (path, shop) in [(path.as_str(), shop), (&challenge, shop), ("/checkout/none", "")] {
+        let page = get(&merchant, path).await;
+        for (name, value) in [
+            ("content-security-policy", policy(shop).as_str()),
+            ("cache-control", "no-store"),
+            ("referrer-policy", "no-referrer"),
+            ("x-content-type-options", "nosniff"),
+        ] {
+            assert_eq!(page.header(name), Some(value), "{path}");
+        }
+        assert!(page.header("x-request-id").unwrap().starts_with("req_"));
+        let text = String::from_utf8(page.bytes).unwrap();
+        assert!(!text.contains("style=") && !text.contains("<style") && !text.contains("onclick"), "{path}");
+        let sources: Vec<_> =
+            text.split("src=\"").skip(1).chain(text.split("stylesheet\" href=\"").skip(1)).collect();
+        assert!(sources.iter().all(|source| source.contains("assets/")), "{sources:?}");
+    }
+    let text = String::from_utf8(get(&merchant, &path).await.bytes).unwrap();
+    let style = text.split("stylesheet\" href=\"").nth(1).unwrap().split('"').next().unwrap();
+    let asset = get(&merchant, &format!("/checkout/{style}")).await;
+    assert_eq!(asset.header("content-type"), Some("text/css; charset=utf-8"));
+    assert_eq!(asset.header("cache-control"), Some("public, max-age=31536000, immutable"));
+}
+
+#[tokio::test]
+async fn errors_below_checkout_are_pages() {
+    let merchant = Merchant::new();
+    let path = path_of(&merchant, &merchant.order("ERRORS", 100).await);
+    let call = |method: Method, path: &str| merchant.anonymous(method, path).header("Accept-Language", "zh");
+    for (answer, status) in [
+        (call(Method::GET, "/checkout/a/b/c/d").send().await, 404),
+        (call(Method::DELETE, &path).send().await, 405),
+        (call(Method::POST, &path).bytes("x".repeat(70_000)).send().await, 413),
+    ] {
+        assert_eq!(answer.status, status);
+        assert_eq!(answer.header("content-type"), Some("text/html; charset=utf-8"));
+        assert!(String::from_utf8(answer.bytes).unwrap().contains("<html lang=\"zh-Hant\">"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_order_is_paid_once_however_often_its_form_is_sent() {
+    let merchant = Merchant::new();
+    let mut body = order("ONCE", 100);
+    body["return_url"] = json!("https://shop.example.com/done");
+    let path = path_of(&merchant, &merchant.post("/v1/orders", &body).send().await.data(201));
+    let forms = join_all((0..12).map(|_| post(&merchant, &path, FORM)));
+    let calls = join_all((0..6).map(|_| merchant.pay("ONCE")));
+    let (forms, calls) = tokio::join!(forms, calls);
+    // Whichever it was that paid: each buyer's browser goes to the shop.
+    assert!(
+        forms
+            .iter()
+            .all(|answer| answer.contains("location: https://shop.example.com/done?out_trade_no=ONCE"))
+    );
+    assert!(calls.iter().filter(|answer| answer.status == 200).count() <= 1);
+    let events = merchant.all("/sandbox/events").await;
+    let types: Vec<_> = events.iter().map(|event| event["type"].clone()).collect();
+    assert_eq!(types, ["payment.succeeded"]);
+}
+
+#[tokio::test]
+async fn text_of_the_merchant_never_becomes_markup() {
+    let merchant = Merchant::new();
+    let mut body = order("MARKUP", 100);
+    body["subject"] = json!("\"><script>alert('1')</script>&amp;");
+    body["return_url"] = json!("https://shop.example.com/?a=\"><script>");
+    let path = path_of(&merchant, &merchant.post("/v1/orders", &body).send().await.data(201));
+    let open = String::from_utf8(get(&merchant, &path).await.bytes).unwrap();
+    merchant.pay("MARKUP").await.data(200);
+    let paid = String::from_utf8(get(&merchant, &path).await.bytes).unwrap();
+    for page in [open, paid] {
+        assert!(!page.contains("<script>") && page.contains("alert("), "{page}");
+    }
+    let query =
+        String::from_utf8(get(&merchant, &format!("{path}?card=%22%3E%3Cb%3E&number=%3Cb%3E")).await.bytes);
+    assert!(!query.unwrap().contains("<b>"));
+}
+
+#[tokio::test]
+async fn no_card_number_is_kept_or_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut command =
+        crate::support::process::command(&["--data-dir", directory.path().to_str().unwrap(), "--port", "0"]);
+    command.env("RUST_LOG", "trace,sqlx=trace");
+    let process = Process::run(command);
+    let merchant = Merchant::at(&process.base_url);
+    let path = path_of(&merchant, &merchant.order("KEPT", 100).await);
+    let real = "4111111111111111";
+    let cards = [real, "4000000000009995", "4242424242424241", "5555555555554444"];
+    for card in cards {
+        post(&merchant, &path, &format!("number={card}&expiry=12%2F34&cvc=987")).await;
+        merchant.pay_with("KEPT", &json!({"card": card})).await;
+    }
+    assert_eq!(merchant.get("/v1/orders/KEPT").await.data(200)["status"], json!("paid"));
+    let journal = String::from_utf8(merchant.get("/sandbox/requests").await.bytes).unwrap();
+    let log = process.end();
+    for card in cards {
+        assert!(!log.contains(card) && !journal.contains(card), "{card}");
+        let mut grep = tokio::process::Command::new("grep");
+        let found = grep.args(["-rlaF", card]).arg(directory.path()).output().await.unwrap();
+        assert_eq!(String::from_utf8(found.stdout).unwrap(), "", "{card}");
+    }
+}
