@@ -14,6 +14,7 @@ mod support;
 
 mod audit;
 mod audit_command;
+mod browser;
 mod checkout;
 mod checkout_safety;
 mod clock;

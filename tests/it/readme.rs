@@ -56,11 +56,12 @@ async fn every_call_gets_the_answer_shown() {
     }
 }
 
-/// A command and what it prints: a block of `sh`, and one of `text` behind it.
+/// A command that asks no sandbox, and what it prints: a block of `sh`, and one of `text` behind it.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_command_prints_what_is_shown() {
     let blocks = blocks();
-    let pairs: Vec<_> = blocks.windows(2).filter(|pair| pair[0].0 == "sh" && pair[1].0 == "text").collect();
+    let pairs = blocks.windows(2).filter(|pair| pair[0].0 == "sh" && pair[1].0 == "text");
+    let pairs: Vec<_> = pairs.filter(|pair| !pair[0].1.contains("http://")).collect();
     assert!(!pairs.is_empty());
     for pair in pairs {
         let call = pair[0].1.replace("kukopay-sandbox", env!("CARGO_BIN_EXE_kukopay-sandbox"));

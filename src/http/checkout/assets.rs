@@ -20,7 +20,8 @@ const FOR_EVER: HeaderValue = HeaderValue::from_static("public, max-age=31536000
 /// The digest of all files.
 static VERSION: LazyLock<String> = LazyLock::new(|| {
     let digest = FILES.iter().fold(Sha256::new(), |digest, (_, _, text)| digest.chain_update(text));
-    digest.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    let first = digest.finalize().iter().take(8).fold(0, |number: u64, byte| number << 8 | u64::from(*byte));
+    format!("{first:016x}")
 });
 
 /// The digest that an asset's address holds.

@@ -54,13 +54,11 @@ impl FromRequestParts<Shared> for Opened {
 /// `GET /checkout/{token}`
 pub(super) async fn show(opened: Opened, uri: Uri) -> Response {
     let Opened { checkout, texts } = opened;
-    match texts.outcome(checkout.state()) {
-        Some(outcome) => page::outcome(texts, &checkout, outcome),
-        None => {
-            let form = CardForm::from_query(texts, uri.query().unwrap_or_default(), checkout.now);
-            page::pay(texts, &checkout, form)
-        }
+    if let Some(outcome) = texts.outcome(checkout.state()) {
+        return page::outcome(texts, &checkout, outcome);
     }
+    let form = CardForm::from_query(texts, uri.query().unwrap_or_default(), checkout.now);
+    page::pay(texts, &checkout, form)
 }
 
 /// `POST /checkout/{token}`

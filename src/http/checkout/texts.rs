@@ -314,7 +314,7 @@ impl Texts {
     }
 }
 
-/// A card network's name as people know it; UnionPay and the like are written alike in both languages.
+/// A card network's name as people know it; `UnionPay` and the like are written alike in both languages.
 pub(super) fn brand(code: &str) -> &str {
     match code {
         "visa" => "Visa",
