@@ -37,6 +37,12 @@ super::declare_statements! {
         SELECT ", columns!(), " FROM faults
         WHERE merchant_id = $1 AND (times IS NULL OR fired < times) ORDER BY fault_id");
 
+    /// Makes room: rules that may strike no more, the oldest first.
+    FORGET = "
+        DELETE FROM faults WHERE merchant_id = $1 AND fault_id IN (
+            SELECT fault_id FROM faults WHERE merchant_id = $1 AND fired >= times
+            ORDER BY fault_id LIMIT $2)";
+
     DRAW = "
         UPDATE faults SET drawn = drawn + 1
         WHERE merchant_id = $1 AND fault_id = $2 AND (times IS NULL OR fired < times)
@@ -151,6 +157,15 @@ pub async fn list(
 /// Those of the database.
 pub async fn live(conn: &mut PgConnection, merchant: MerchantId) -> Result<Vec<FaultRule>, DbError> {
     Ok(sqlx::query_as(LIVE).bind(merchant.uuid()).fetch_all(conn).await?)
+}
+
+/// Deletes at most `limit` of the rules that may strike no more, the oldest first.
+///
+/// # Errors
+/// Those of the database.
+pub async fn forget(conn: &mut PgConnection, merchant: MerchantId, limit: i64) -> Result<(), DbError> {
+    sqlx::query(FORGET).bind(merchant.uuid()).bind(limit).execute(conn).await?;
+    Ok(())
 }
 
 /// Counts an occasion that matches a rule, and returns which one it is, from 1 on. `None` where the rule

@@ -45,9 +45,9 @@ super::declare_statements! {
     LIST = concat!("
         SELECT ", columns!(), " FROM requests
         WHERE merchant_id = $1 AND request_id < $2
-            AND ($3::text IS NULL OR $3 = ANY (order_nos)) AND ($4::text IS NULL OR $4 = ANY (refund_nos))
+            AND order_nos @> $3 AND refund_nos @> $4
             AND ($5::text IS NULL OR $5 = idempotency_key)
-            AND ($6::text IS NULL OR $6 = split_part(path, '?', 1)) AND ($7::text IS NULL OR $7 = method)
+            AND ($6::text IS NULL OR split_part(path, '?', 1) LIKE $6) AND ($7::text IS NULL OR $7 = method)
             AND ($8::smallint IS NULL OR $8 = status) AND ($9::text IS NULL OR $9 = outcome)
         ORDER BY request_id DESC LIMIT $10");
 
@@ -69,13 +69,13 @@ super::declare_statements! {
 /// Which entries a list has: those that fit all that is given.
 #[derive(Debug, Default)]
 pub struct Filters {
-    /// A number of an order, of either kind.
-    pub order_no: Option<String>,
-    /// A number of a refund, of either kind.
-    pub refund_no: Option<String>,
+    /// Numbers of one order, of either kind.
+    pub order_nos: Vec<String>,
+    /// Numbers of one refund, of either kind.
+    pub refund_nos: Vec<String>,
     /// The Idempotency-Key.
     pub idempotency_key: Option<String>,
-    /// The path without its query.
+    /// The path without its query; `*` stands for anything.
     pub path: Option<String>,
     /// The HTTP method.
     pub method: Option<String>,
@@ -171,10 +171,10 @@ pub async fn list(
     let list = sqlx::query_as(LIST)
         .bind(merchant.uuid())
         .bind(before.map_or(Uuid::max(), RequestId::uuid))
-        .bind(&filters.order_no)
-        .bind(&filters.refund_no)
+        .bind(&filters.order_nos)
+        .bind(&filters.refund_nos)
         .bind(&filters.idempotency_key)
-        .bind(&filters.path)
+        .bind(filters.path.as_deref().map(like))
         .bind(&filters.method)
         .bind(filters.status)
         .bind(filters.outcome.map(Outcome::code))
@@ -202,4 +202,9 @@ pub async fn trim(
 ) -> Result<(), DbError> {
     sqlx::query(TRIM).bind(merchant.uuid()).bind(entries).bind(bytes).execute(conn).await?;
     Ok(())
+}
+
+/// The pattern of `LIKE` for a path in which `*` stands for anything.
+fn like(path: &str) -> String {
+    path.replace('\\', r"\\").replace('%', r"\%").replace('_', r"\_").replace('*', "%")
 }

@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use super::fields::FieldError;
 
-/// The longest delay, in milliseconds.
-const DELAY_MS: RangeInclusive<u64> = 0..=60_000;
+/// The delay of a call, in milliseconds.
+const CALL_DELAY_MS: RangeInclusive<u64> = 0..=60_000;
+/// The delay of a delivery, in milliseconds: up to a day.
+const DELIVERY_DELAY_MS: RangeInclusive<u64> = 0..=86_400_000;
 /// The statuses of an error.
 const STATUS: RangeInclusive<u64> = 500..=504;
 /// What `Retry-After` may say, in seconds.
@@ -92,10 +94,10 @@ impl Fault {
                 0
             })
         };
-        let mut delay = || Duration::from_millis(take(left.delay_ms.take(), "delay_ms", DELAY_MS, None));
+        let mut delay = |range| Duration::from_millis(take(left.delay_ms.take(), "delay_ms", range, None));
         let fault = match kind {
-            "latency" => Self::Call(CallFault::Latency(delay())),
-            "webhook_delay" => Self::Delivery(DeliveryFault::Delay(delay())),
+            "latency" => Self::Call(CallFault::Latency(delay(CALL_DELAY_MS))),
+            "webhook_delay" => Self::Delivery(DeliveryFault::Delay(delay(DELIVERY_DELAY_MS))),
             "error_before" | "error_after" => {
                 let status = short(take(left.status.take(), "status", STATUS, Some(500)));
                 Self::Call(if kind == "error_before" {

@@ -11,6 +11,7 @@ use super::fault::{Fault, FaultOptions};
 use super::fields::{FieldError, Fields, Parsed, kind_of};
 use super::id::FaultId;
 use super::number::MerchantNumber;
+use super::occasion::Occasion;
 
 /// How many times a rule may be asked to fire.
 const MAX_TIMES: i64 = 1_000_000_000;
@@ -44,21 +45,6 @@ pub struct Matcher {
     pub out_refund_no: Option<String>,
     /// The type of the event, for deliveries.
     pub event_type: Option<String>,
-}
-
-/// What is known of a call or a delivery before it happens.
-#[derive(Debug, Clone, Default)]
-pub struct Occasion {
-    /// The HTTP method; of a delivery there is none.
-    pub method: Option<String>,
-    /// The path without its query; of a delivery there is none.
-    pub path: Option<String>,
-    /// The numbers of orders that it names, the merchant's and the gateway's.
-    pub order_nos: Vec<String>,
-    /// The numbers of refunds that it names, the merchant's and the gateway's.
-    pub refund_nos: Vec<String>,
-    /// The type of the event; of a call there is none.
-    pub event_type: Option<&'static str>,
 }
 
 /// A rule as it is stored.

@@ -1,5 +1,5 @@
 //! The journal: what a merchant's client did under `/v1`, and what came of it (contract, section 7). Here
-//! is what an entry holds, and what never gets into it: API keys, and numbers that may be a card's.
+//! is what an entry holds; what never gets into it is in `masking`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,16 +7,7 @@ use std::time::Duration;
 use serde::Serialize;
 use time::OffsetDateTime;
 
-use super::card;
-use super::fault_rule::Occasion;
 use super::id::{MerchantId, RequestId};
-
-/// How much of a body is kept, in bytes.
-const MAX_BODY: usize = 16 * 1024;
-/// How much of a header's value is kept, in bytes.
-const MAX_HEADER: usize = 1024;
-/// How many digits a card's number has.
-const CARD_DIGITS: std::ops::RangeInclusive<usize> = 13..=19;
 
 /// What became of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -72,17 +63,17 @@ pub struct Entry {
     pub duration: Duration,
     /// The HTTP method.
     pub method: String,
-    /// The path with its query, as sent.
+    /// The path with its query.
     pub path: String,
     /// The Idempotency-Key, as sent.
     pub idempotency_key: Option<String>,
     /// The headers, by their names in lower case.
     pub request_headers: BTreeMap<String, String>,
-    /// The body, as sent.
+    /// The body as text.
     pub request_body: String,
-    /// The numbers of orders that it names, the merchant's and the gateway's.
+    /// The numbers of orders that it is about, the merchant's and the gateway's.
     pub order_nos: Vec<String>,
-    /// The numbers of refunds that it names, the merchant's and the gateway's.
+    /// The numbers of refunds that it is about, the merchant's and the gateway's.
     pub refund_nos: Vec<String>,
     /// What became of it.
     pub outcome: Outcome,
@@ -96,51 +87,6 @@ pub struct Entry {
     pub answered: bool,
     /// Whether the client hung up before the response was there.
     pub client_hung_up: bool,
-}
-
-/// A header as the journal keeps it: what proves who somebody is stays out.
-#[must_use]
-pub fn header(name: &str, value: &[u8]) -> String {
-    let value = String::from_utf8_lossy(value);
-    match name {
-        "x-api-key" => value.split_at_checked(10).map_or("…", |(prefix, _)| prefix).to_owned() + "…",
-        "authorization" | "proxy-authorization" | "cookie" => "…".to_owned(),
-        _ => shorten(&value, MAX_HEADER),
-    }
-}
-
-/// A body as the journal keeps it: shortened, and with the middle digits masked of what may be a card's
-/// number. The numbers that the call is about are none.
-#[must_use]
-pub fn body(bytes: &[u8], occasion: &Occasion) -> String {
-    let text = shorten(&String::from_utf8_lossy(bytes), MAX_BODY);
-    let mut kept = String::with_capacity(text.len());
-    let mut rest = text.as_str();
-    while let Some(start) = rest.find(|c: char| c.is_ascii_digit()) {
-        let (before, from) = rest.split_at(start);
-        let length = from.find(|c: char| !c.is_ascii_digit()).unwrap_or(from.len());
-        let (digits, after) = from.split_at(length);
-        kept.push_str(before);
-        let named = |numbers: &[String]| numbers.iter().any(|number| number == digits);
-        let is_number = named(&occasion.order_nos) || named(&occasion.refund_nos);
-        if CARD_DIGITS.contains(&length) && !is_number && card::passes_luhn(digits) {
-            kept.extend([&digits[..4], &"*".repeat(length - 8), &digits[length - 4..]]);
-        } else {
-            kept.push_str(digits);
-        }
-        rest = after;
-    }
-    kept + rest
-}
-
-/// At most so many bytes; an ellipsis tells where something is left out. No Postgres text holds a NUL.
-fn shorten(text: &str, bytes: usize) -> String {
-    let text = text.replace('\0', "\u{fffd}");
-    if text.len() <= bytes {
-        return text;
-    }
-    let end = (0..=bytes).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
-    format!("{}…", &text[..end])
 }
 
 impl Serialize for Entry {
@@ -183,41 +129,4 @@ struct EntryView<'a> {
     answered: bool,
     duration_ms: u64,
     client_hung_up: bool,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn keys_stay_out() {
-        assert_eq!(header("x-api-key", b"kuko_test_local_000001"), "kuko_test_…");
-        assert_eq!(header("x-api-key", b"short"), "……");
-        assert_eq!(header("authorization", b"Bearer secret"), "…");
-        assert_eq!(header("user-agent", b"shop/1.0"), "shop/1.0");
-    }
-
-    #[test]
-    fn numbers_of_cards_are_masked_and_other_numbers_are_not() {
-        let occasion = Occasion { order_nos: vec!["4000000000000002".to_owned()], ..Occasion::default() };
-        let keep = |text: &str| body(text.as_bytes(), &occasion);
-        assert_eq!(keep(r#"{"card":"4242424242424242"}"#), r#"{"card":"4242********4242"}"#);
-        assert_eq!(keep("378282246310005,1"), "3782*******0005,1");
-        for other in [
-            r#"{"out_trade_no":"4000000000000002"}"#,
-            "4242424242424241",
-            "20261104091234567890123456",
-            "1764553200",
-            "",
-        ] {
-            assert_eq!(keep(other), other);
-        }
-    }
-
-    #[test]
-    fn long_bodies_are_cut_between_characters() {
-        let kept = body("年".repeat(6000).as_bytes(), &Occasion::default());
-        assert!(kept.ends_with("年…") && kept.len() <= MAX_BODY + 3);
-        assert_eq!(body(b"a\0b", &Occasion::default()), "a\u{fffd}b");
-    }
 }

@@ -12,22 +12,18 @@ use axum::http::{HeaderValue, Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::{FutureExt, StreamExt, stream};
-use percent_encoding::percent_decode_str;
-use serde_json::Value;
 use time::OffsetDateTime;
 use tokio::sync::oneshot;
 use tracing::Instrument;
-use url::form_urlencoded;
 
 use super::error::ApiError;
 use super::extract::{self, Caller};
 use super::serve::Lost;
 use super::{Shared, respond};
 use crate::domain::fault::CallFault;
-use crate::domain::fault_rule::Occasion;
-use crate::domain::id::{RefundNo, TradeNo};
-use crate::domain::journal::{self, Entry, Outcome};
-use crate::domain::number::MerchantNumber;
+use crate::domain::journal::{Entry, Outcome};
+use crate::domain::masking;
+use crate::domain::occasion::Occasion;
 use crate::service::faults;
 
 /// How long the first half of a truncated response has to leave, before the connection is closed.
@@ -55,15 +51,16 @@ pub(super) async fn run(State(gateway): State<Shared>, request: Request, next: N
     let Ok(caller) = Caller::from_request_parts(&mut parts, &gateway).await else {
         return next.run(Request::from_parts(parts, body)).await;
     };
-    let (body, unreadable) = match extract::read(body).await {
-        Ok(body) => (Bytes::from(body), None),
-        Err(error) => (Bytes::new(), Some(error)),
-    };
-    let occasion = occasion(&parts, &body);
-    let call = Call { caller, parts, body, occasion, received, received_at };
     let (sender, response) = oneshot::channel();
     let running = gateway.running.clone();
     let task = async move {
+        let (body, unreadable) = match extract::read(body).await {
+            Ok(body) => (Bytes::from(body), None),
+            Err(error) => (Bytes::new(), Some(error)),
+        };
+        let uri = &parts.uri;
+        let occasion = Occasion::of_request(parts.method.as_str(), uri.path(), uri.query(), &body);
+        let call = Call { caller, parts, body, occasion, received, received_at };
         let (response, entry) = call.answer(&gateway, unreadable, next, || sender.is_closed()).await;
         // Before the response: who has it can read its entry.
         gateway.journal.record(entry);
@@ -132,8 +129,10 @@ impl Call {
             Some(CallFault::RequestLost | CallFault::ResponseLost | CallFault::TruncatedResponse)
         );
         let headers = self.parts.headers.iter().map(|(name, value)| {
-            (name.as_str().to_owned(), journal::header(name.as_str(), value.as_bytes()))
+            (name.as_str().to_owned(), masking::header(name.as_str(), value.as_bytes()))
         });
+        let mut occasion = self.occasion.clone();
+        occasion.learn_from_response(body);
         let target = self.parts.uri.path_and_query().map_or(self.parts.uri.path(), |target| target.as_str());
         let key = self.parts.headers.get(extract::IDEMPOTENCY_KEY);
         Entry {
@@ -143,16 +142,16 @@ impl Call {
             received_at: self.received_at,
             duration: self.received.elapsed(),
             method: self.parts.method.to_string(),
-            path: target.to_owned(),
-            idempotency_key: key.map(|key| journal::header("idempotency-key", key.as_bytes())),
+            path: masking::path(target, &occasion),
+            idempotency_key: key.map(|key| masking::header("idempotency-key", key.as_bytes())),
             request_headers: headers.collect(),
-            request_body: journal::body(&self.body, &self.occasion),
-            order_nos: self.occasion.order_nos.clone(),
-            refund_nos: self.occasion.refund_nos.clone(),
+            request_body: masking::body(&self.body, &occasion),
             outcome: if ran { outcome(response) } else { Outcome::Error },
             fault: fault.map(|fault| fault.kind().to_owned()),
             status: ran.then(|| response.status().as_u16()),
-            response_body: journal::body(body, &self.occasion),
+            response_body: masking::body(body, &occasion),
+            order_nos: occasion.order_nos,
+            refund_nos: occasion.refund_nos,
             answered: !lost && !hung_up,
             client_hung_up: hung_up,
         }
@@ -193,41 +192,4 @@ fn half(body: &Bytes) -> Body {
         Err(std::io::Error::other("the response is cut, as a fault asked for"))
     });
     Body::from_stream(half.chain(broken))
-}
-
-/// What can be told of a call before it runs.
-fn occasion(parts: &Parts, body: &[u8]) -> Occasion {
-    let path = parts.uri.path();
-    let mut occasion = Occasion {
-        method: Some(parts.method.to_string()),
-        path: Some(path.to_owned()),
-        ..Occasion::default()
-    };
-    let mut segments = path.split('/').skip(2);
-    if let (Some(kind), Some(no)) = (segments.next(), segments.next()) {
-        let no = percent_decode_str(no).decode_utf8_lossy();
-        let numbers = if kind == "refunds" { &mut occasion.refund_nos } else { &mut occasion.order_nos };
-        add(numbers, &no);
-    }
-    for (name, value) in form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes()) {
-        if name == "out_trade_no" {
-            add(&mut occasion.order_nos, &value);
-        }
-    }
-    if let Ok(Value::Object(object)) = serde_json::from_slice(body) {
-        let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
-        add(&mut occasion.order_nos, text("out_trade_no"));
-        add(&mut occasion.order_nos, text("trade_no"));
-        add(&mut occasion.refund_nos, text("out_refund_no"));
-    }
-    occasion
-}
-
-/// Adds a number, if it has the form of one.
-fn add(numbers: &mut Vec<String>, no: &str) {
-    let is_number =
-        MerchantNumber::new(no).is_some() || no.parse::<TradeNo>().is_ok() || no.parse::<RefundNo>().is_ok();
-    if is_number && !numbers.iter().any(|number| number == no) {
-        numbers.push(no.to_owned());
-    }
 }

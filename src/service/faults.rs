@@ -7,12 +7,16 @@ use std::time::{Duration, Instant};
 use super::{Gateway, WorkError};
 use crate::db::{DbError, PgConnection, faults, merchants};
 use crate::domain::fault::{CallFault, DeliveryFault, Fault};
-use crate::domain::fault_rule::{FaultRule, Occasion, RuleContent};
+use crate::domain::fault_rule::{FaultRule, RuleContent};
 use crate::domain::id::{FaultId, MerchantId};
+use crate::domain::occasion::Occasion;
 use crate::domain::refusal::Refusal;
 
-/// How many rules a merchant may have: all are looked at for each call.
+/// How many rules a merchant may have: all that may still strike are looked at for each call.
 const MAX_RULES: i64 = 100;
+
+/// How many of those that may strike no more are forgotten at once, when there is no room for a new one.
+const FORGOTTEN: i64 = 10;
 
 /// How long a merchant that was found to have no rules is not asked about again: the look-up would cost
 /// each call a round trip. A new rule is answered only when this time is over, so that by then it holds on
@@ -71,10 +75,11 @@ pub(super) async fn insert(
     let created_at = merchants::open(conn, merchant).await?;
     let rule = FaultRule { fault_id: FaultId::generate(), content, fired: 0, created_at };
     if faults::insert(conn, merchant, &rule, MAX_RULES).await? {
-        Ok(rule)
-    } else {
-        Err(Refusal::TooManyFaults(MAX_RULES).into())
+        return Ok(rule);
     }
+    faults::forget(conn, merchant, FORGOTTEN).await?;
+    let has_room = faults::insert(conn, merchant, &rule, MAX_RULES).await?;
+    if has_room { Ok(rule) } else { Err(Refusal::TooManyFaults(MAX_RULES).into()) }
 }
 
 /// The fault that strikes a call, if one does.

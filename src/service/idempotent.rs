@@ -178,6 +178,7 @@ struct Execution<'a> {
 impl Execution<'_> {
     async fn run<W: Work>(&self, work: W, render: impl Render<W::Object>) -> Result<Reply, NoReply> {
         let Some(key) = &self.call.key else {
+            self.wait(None).await;
             let answer = self.bounded(self.run_without_key(work, render)).await?;
             return Ok(self.first(answer));
         };
@@ -233,7 +234,6 @@ impl Execution<'_> {
         work: W,
         render: impl Render<W::Object>,
     ) -> Result<Answer, NoReply> {
-        self.wait(None).await;
         let mut conn = self.gateway.db.acquire().await?;
         let now = merchants::open(&mut conn, self.call.merchant).await?;
         let mut tx = conn.begin().await.map_err(DbError::from)?;

@@ -177,4 +177,10 @@ async fn a_merchant_can_have_a_hundred_rules() {
     assert_eq!(made.len(), 100);
     merchant.post("/sandbox/faults", &body).send().await.is_refused("too_many_faults");
     create(&merchant, "A").await.data(201);
+    // Those that may strike no more make room.
+    assert_eq!(create(&merchant, "NEVER").await.status, 500);
+    let newest = rule(&merchant, &body).await;
+    let rules = merchant.all("/sandbox/faults?limit=100").await;
+    assert_eq!((rules.len(), &rules[0]), (100, &newest));
+    merchant.post("/sandbox/faults", &body).send().await.is_refused("too_many_faults");
 }

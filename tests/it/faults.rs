@@ -147,6 +147,15 @@ async fn latency_holds_the_key_and_a_duplicate_is_told_at_once() {
 }
 
 #[tokio::test]
+async fn a_write_without_a_key_may_be_slower_than_the_work_is_given() {
+    let merchant = Merchant::new();
+    let started = Instant::now();
+    let call = merchant.post("/v1/orders", &order("SLOW", 1));
+    call.header("X-Sandbox-Fault", "latency;delay_ms=8500").send().await.data(201);
+    assert!(started.elapsed() >= Duration::from_millis(8500));
+}
+
+#[tokio::test]
 async fn reads_go_wrong_too() {
     let merchant = Merchant::new();
     merchant.order("READ", 1).await;

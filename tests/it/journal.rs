@@ -113,29 +113,42 @@ async fn a_duplicate_and_a_client_that_hangs_up_are_seen() {
 #[tokio::test]
 async fn filters_choose() {
     let merchant = Merchant::new();
-    merchant.post("/v1/orders", &order("A", 100)).key("key_a").send().await.data(201);
+    let order_a = merchant.post("/v1/orders", &order("A", 100)).key("key_a").send().await.data(201);
     merchant.order("B", 100).await;
     merchant.pay("A").await.data(200);
     let refund = json!({"out_refund_no": "R", "out_trade_no": "A", "amount": 40});
-    merchant.post("/v1/refunds", &refund).send().await.data(201);
+    let refund = merchant.post("/v1/refunds", &refund).send().await.data(201);
     merchant.get("/v1/orders?out_trade_no=A").await.data(200);
     merchant.get("/v1/refunds/R").await.data(200);
     merchant.close("A").await.is_refused("order_already_paid");
     for (query, count) in [
         ("", 6),
-        ("out_trade_no=A", 4),
+        ("out_trade_no=A", 5),
         ("out_trade_no=B", 1),
+        ("out_trade_no=A&method=POST", 3),
         ("out_refund_no=R", 2),
         ("idempotency_key=key_a", 1),
         ("path=/v1/orders", 3),
         ("path=/v1/orders&method=GET", 1),
+        ("path=/v1/*/A/close", 1),
+        ("path=/v1/%25", 0),
         ("status=201", 3),
         ("status=400", 1),
         ("outcome=refused", 1),
-        ("outcome=executed&out_trade_no=A", 3),
+        ("outcome=executed&out_trade_no=A", 4),
         ("out_trade_no=NONE", 0),
     ] {
         assert_eq!(merchant.all(&format!("/sandbox/requests?{query}")).await.len(), count, "{query}");
+    }
+    // A call is found by the gateway's numbers too, which only its answer tells.
+    for (name, object, count) in [("trade_no", &order_a, 3), ("refund_no", &refund, 2)] {
+        let no = object[name].as_str().unwrap();
+        let found = merchant.all(&format!("/sandbox/requests?{name}={no}")).await;
+        assert_eq!(found.len(), count, "{name}");
+        let both =
+            merchant.all(&format!("/sandbox/requests?{name}={no}&out_trade_no=A&out_refund_no=R")).await;
+        assert_eq!(both.len(), 2, "{name}");
+        assert!(merchant.all(&format!("/sandbox/requests?{name}={no}&out_trade_no=B")).await.is_empty());
     }
     merchant.get("/sandbox/requests?outcome=odd").await.is_refused("outcome_invalid");
     merchant.get("/sandbox/requests?status=ok").await.is_refused("status_invalid");
@@ -151,10 +164,31 @@ async fn what_may_be_a_cards_number_is_masked() {
     let merchant = Merchant::new();
     let mut body = order("CARD", 100);
     body["card"] = json!("4242424242424242");
-    merchant.post("/v1/orders", &body).send().await.data(201);
+    let call =
+        merchant.post("/v1/orders?card=4242424242424242", &body).header("X-Card", "4242-4242-4242-4242");
+    call.send().await.data(201);
     let text = merchant.get("/sandbox/requests").await.bytes;
     let text = String::from_utf8(text).unwrap();
-    assert!(text.contains("4242********4242") && !text.contains("4242424242424242"), "{text}");
+    assert!(!text.contains("4242424242424242") && !text.contains("4242-4242-4242"), "{text}");
+    assert_eq!(text.matches("4242********4242").count(), 2);
+}
+
+#[tokio::test]
+async fn other_numbers_stay_as_they_are() {
+    let merchant = Merchant::new();
+    // A number may be all digits, and have the check digit of a card's.
+    let mut body = order("4000000000000002", 100);
+    let texts = (0..30).map(|n| {
+        body["timestamp"] = json!(1_764_553_200_000_u64 + n);
+        body.to_string()
+    });
+    for text in texts.collect::<Vec<_>>() {
+        merchant.post_bytes("/v1/orders", text.clone()).send().await;
+        let entry = &merchant.get("/sandbox/requests?limit=1").await.data(200)["items"][0];
+        assert_eq!(entry["request_body"], json!(text));
+        let response: Value = serde_json::from_str(entry["response_body"].as_str().unwrap()).unwrap();
+        assert!(crate::support::client::is_id("trd_", &response["data"]["trade_no"]), "{response}");
+    }
 }
 
 #[tokio::test]

@@ -44,11 +44,9 @@ pub(in crate::http) async fn list(
 
 fn filters(fields: &mut Fields) -> Filters {
     let mut text = |name: &str| fields.optional(name, list::text);
-    let order_no = text("out_trade_no").or_else(|| text("trade_no"));
-    let refund_no = text("out_refund_no").or_else(|| text("refund_no"));
     Filters {
-        order_no,
-        refund_no,
+        order_nos: ["out_trade_no", "trade_no"].into_iter().filter_map(&mut text).collect(),
+        refund_nos: ["out_refund_no", "refund_no"].into_iter().filter_map(&mut text).collect(),
         idempotency_key: text("idempotency_key"),
         path: text("path"),
         method: text("method"),
