@@ -56,7 +56,7 @@ super::declare_statements! {
             ORDER BY coalesce(busy.attempts, 0) LIMIT $7)
         UPDATE events e SET lease_until = clock_timestamp() + $8, fence = fence + 1
         FROM due WHERE e.merchant_id = due.merchant_id AND e.event_id = due.event_id
-        RETURNING e.merchant_id, e.event_id, e.event_type, e.trade_no, e.retries, e.fence, e.payload, due.now,
+        RETURNING e.merchant_id, e.event_id, e.event_type, e.trade_no, e.retries, e.fence, e.delayed, e.payload, due.now,
                   coalesce(e.notify_url, due.webhook_url) AS url,
                   ", receiver!("coalesce(e.notify_url, due.webhook_url)"), " AS receiver,
                   due.webhook_secret, due.previous_webhook_secret");
@@ -71,7 +71,8 @@ super::declare_statements! {
                 retries = CASE WHEN fence = $3 AND $5::interval IS NOT NULL THEN retries + 1 ELSE retries END,
                 next_attempt_at = CASE WHEN fence = $3 THEN ", merchant_now!(), " + $5::interval
                                        ELSE next_attempt_at END,
-                lease_until = CASE WHEN fence = $3 THEN NULL ELSE lease_until END
+                lease_until = CASE WHEN fence = $3 THEN NULL ELSE lease_until END,
+                delayed = delayed AND fence <> $3
             FROM merchants m
             WHERE m.merchant_id = $1 AND e.merchant_id = $1 AND e.event_id = $2
             RETURNING attempts, fence = $3 AS ours, next_attempt_at, ", merchant_now!(), " AS now),
@@ -80,6 +81,13 @@ super::declare_statements! {
                                     duration_ms, response_excerpt)
             SELECT $1, $2, attempts, $6, $7, $8, $9, $10, $11, $12 FROM recorded)
         SELECT ours, coalesce(next_attempt_at, now) AS next_turn FROM recorded");
+
+    /// The attempt is not made now, but when `$4` has passed.
+    POSTPONE = concat!("
+        UPDATE events e SET next_attempt_at = ", merchant_now!(), " + $4, lease_until = NULL, delayed = true
+        FROM merchants m
+        WHERE m.merchant_id = $1 AND e.merchant_id = $1 AND e.event_id = $2 AND e.fence = $3
+        RETURNING next_attempt_at");
 
     /// There is no URL any more.
     GIVE_UP = concat!("
@@ -163,6 +171,8 @@ pub struct Taken {
     pub retries: i32,
     /// The right to tell where it stands, until somebody raises it.
     pub fence: i64,
+    /// Whether this attempt was held back already.
+    pub delayed: bool,
     /// The body to sign and send.
     pub payload: String,
     /// The merchant's time at which it was taken.
@@ -186,6 +196,7 @@ impl FromRow<'_, PgRow> for Taken {
             trade_no: row.try_get::<Option<_>, _>("trade_no")?.map(TradeNo::from_uuid),
             retries: row.try_get("retries")?,
             fence: row.try_get("fence")?,
+            delayed: row.try_get("delayed")?,
             payload: row.try_get("payload")?,
             now: row.try_get("now")?,
             url: row.try_get("url")?,
@@ -249,7 +260,12 @@ pub struct Attempt<'a> {
     pub signature: &'a str,
     /// What came of it.
     pub outcome: &'a Outcome,
+    /// Whether it was made beyond those that are due: where the event stands does not depend on it.
+    pub is_extra: bool,
 }
+
+/// The fence of no lease.
+const NO_LEASE: i64 = 0;
 
 /// Records an attempt and, if the lease is still ours, where the event stands now. Returns whether the next
 /// event of the order has come due by it. To be called in a transaction.
@@ -257,13 +273,13 @@ pub struct Attempt<'a> {
 /// # Errors
 /// Those of the database.
 pub async fn record(tx: &mut PgConnection, attempt: &Attempt<'_>) -> Result<bool, DbError> {
-    let Attempt { taken, url, signature, outcome } = attempt;
+    let Attempt { taken, url, signature, outcome, is_extra } = attempt;
     lock_order(tx, taken.merchant, taken.trade_no).await?;
     let (status, pause) = outcome.leads_to(taken.retries);
     let record = sqlx::query_as::<_, (bool, OffsetDateTime)>(RECORD)
         .bind(taken.merchant.uuid())
         .bind(taken.event_id.uuid())
-        .bind(taken.fence)
+        .bind(if *is_extra { NO_LEASE } else { taken.fence })
         .bind(status.code())
         .bind(pause)
         .bind(taken.now)
@@ -281,6 +297,24 @@ pub async fn record(tx: &mut PgConnection, attempt: &Attempt<'_>) -> Result<bool
         // Somebody else has the event, or nobody: the merchant was emptied.
         Some((false, _)) | None => Ok(false),
     }
+}
+
+/// Holds an attempt back, if the lease is still ours; later events of the order wait as well. To be called
+/// in a transaction.
+///
+/// # Errors
+/// Those of the database.
+pub async fn postpone(tx: &mut PgConnection, taken: &Taken, delay: Duration) -> Result<(), DbError> {
+    lock_order(tx, taken.merchant, taken.trade_no).await?;
+    let postpone = sqlx::query_scalar(POSTPONE)
+        .bind(taken.merchant.uuid())
+        .bind(taken.event_id.uuid())
+        .bind(taken.fence)
+        .bind(delay);
+    if let Some(until) = postpone.fetch_optional(&mut *tx).await? {
+        move_later(tx, POSTPONE_LATER, taken, until).await?;
+    }
+    Ok(())
 }
 
 /// Ends the delivery of an event that has no URL any more, if the lease is still ours. Returns whether the

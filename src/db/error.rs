@@ -48,6 +48,11 @@ impl From<sqlx::Error> for DbError {
 }
 
 impl DbError {
+    /// The error of work that was given up, as it took longer than it may.
+    pub(crate) const fn took_too_long() -> Self {
+        Self::Unavailable(sqlx::Error::PoolTimedOut)
+    }
+
     /// An error of the migrations, which run at start: what a person can mend is said as such.
     pub(super) fn from_migration(error: MigrateError) -> Self {
         let text = error.to_string();

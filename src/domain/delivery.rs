@@ -98,6 +98,17 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// That of an attempt which a fault keeps from its receiver.
+    #[must_use]
+    pub fn lost() -> Self {
+        Self {
+            status: None,
+            error: Some("lost, as a fault asked for: nothing was sent, and no answer came".to_owned()),
+            duration_ms: 0,
+            response_excerpt: None,
+        }
+    }
+
     /// Whether the receiver has acknowledged the event.
     #[must_use]
     pub const fn is_acknowledged(&self) -> bool {

@@ -135,13 +135,7 @@ impl Fault {
     pub const fn kind(self) -> &'static str {
         match self {
             Self::Call(fault) => fault.kind(),
-            Self::Delivery(fault) => match fault {
-                DeliveryFault::Lost => "webhook_lost",
-                DeliveryFault::Duplicate => "webhook_duplicate",
-                DeliveryFault::Delay(_) => "webhook_delay",
-                DeliveryFault::BadSignature => "webhook_bad_signature",
-                DeliveryFault::StaleTimestamp => "webhook_stale_timestamp",
-            },
+            Self::Delivery(fault) => fault.kind(),
         }
     }
 
@@ -160,6 +154,20 @@ impl Fault {
                 FaultOptions { retry_after: Some(after.into()), ..none }
             }
             _ => none,
+        }
+    }
+}
+
+impl DeliveryFault {
+    /// The kind's name on the wire and in the database.
+    #[must_use]
+    pub const fn kind(self) -> &'static str {
+        match self {
+            Self::Lost => "webhook_lost",
+            Self::Duplicate => "webhook_duplicate",
+            Self::Delay(_) => "webhook_delay",
+            Self::BadSignature => "webhook_bad_signature",
+            Self::StaleTimestamp => "webhook_stale_timestamp",
         }
     }
 }

@@ -98,7 +98,7 @@ pub async fn strike_call(
     .await
 }
 
-/// The fault that strikes a delivery, if one does.
+/// The fault that strikes a delivery, if one does; `may_delay` says whether it can be one that holds back.
 ///
 /// # Errors
 /// Those of the database.
@@ -106,8 +106,10 @@ pub async fn strike_delivery(
     gateway: &Gateway,
     merchant: MerchantId,
     occasion: &Occasion,
+    may_delay: bool,
 ) -> Result<Option<DeliveryFault>, DbError> {
     strike(gateway, merchant, occasion, |fault| match fault {
+        Fault::Delivery(DeliveryFault::Delay(_)) if !may_delay => None,
         Fault::Delivery(fault) => Some(fault),
         Fault::Call(_) => None,
     })

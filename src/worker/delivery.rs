@@ -13,6 +13,8 @@ use tokio_util::sync::CancellationToken;
 use super::post::Sender;
 use crate::db::DbError;
 use crate::db::deliveries::{Attempt, Room, Taken, Underway};
+use crate::domain::delivery::Outcome;
+use crate::domain::fault::DeliveryFault;
 use crate::domain::id::MerchantId;
 use crate::domain::signature;
 use crate::domain::webhook::WebhookSecret;
@@ -32,6 +34,11 @@ const AT_ONCE: i64 = 8;
 const OF_MERCHANT: i64 = 128;
 /// How many in all; each takes a socket.
 const OF_ALL: usize = 512;
+
+/// How old a stale timestamp is, in seconds: twice of what receivers tolerate.
+const STALE_BY: i64 = 2 * signature::TOLERANCE_SECONDS;
+/// What signs where a signature is to fit nothing.
+const NOBODYS_SECRET: &str = "whsec_of_nobody";
 
 /// How long attempts may go on after a signal. What is cut off then is sent again when its lease is over.
 const FINISH_WITHIN: Duration = Duration::from_secs(5);
@@ -141,25 +148,57 @@ impl Delivery {
     }
 }
 
-/// One attempt, from the signature to its record.
+/// One attempt, from the fault that strikes it to its record.
 async fn deliver(gateway: &Gateway, sender: &Sender, taken: &Taken) -> Result<(), DbError> {
     let Some(url) = &taken.url else {
         return delivery::give_up(gateway, taken).await;
     };
-    let secrets: Vec<_> =
-        [Some(&taken.secret), taken.previous_secret.as_ref()].into_iter().flatten().collect();
-    let secrets: Vec<_> = secrets.into_iter().map(WebhookSecret::as_str).collect();
-    // Real time, whatever the merchant's clock says: receivers refuse a timestamp that is far off.
-    let timestamp = OffsetDateTime::now_utc().unix_timestamp();
-    let signature = signature::header(&secrets, timestamp, taken.payload.as_bytes());
-    let outcome = sender.post(url, taken.event_id, &signature, &taken.payload).await;
+    let fault = delivery::fault(gateway, taken).await?;
+    if let Some(DeliveryFault::Delay(delay)) = fault {
+        return delivery::postpone(gateway, taken, delay).await;
+    }
+    attempt(gateway, sender, taken, url, fault, false).await?;
+    if fault == Some(DeliveryFault::Duplicate) {
+        attempt(gateway, sender, taken, url, fault, true).await?;
+    }
+    Ok(())
+}
+
+async fn attempt(
+    gateway: &Gateway,
+    sender: &Sender,
+    taken: &Taken,
+    url: &str,
+    fault: Option<DeliveryFault>,
+    is_extra: bool,
+) -> Result<(), DbError> {
+    let signature = sign(taken, fault);
+    let outcome = match fault {
+        Some(DeliveryFault::Lost) => Outcome::lost(),
+        _ => sender.post(url, taken.event_id, &signature, &taken.payload).await,
+    };
     tracing::info!(
         event = %taken.event_id,
         event_type = taken.event_type.code(),
+        fault = fault.map(DeliveryFault::kind),
         status = outcome.status,
         error = outcome.error,
         duration_ms = outcome.duration_ms,
         "webhook sent"
     );
-    delivery::record(gateway, &Attempt { taken, url, signature: &signature, outcome: &outcome }).await
+    let attempt = Attempt { taken, url, signature: &signature, outcome: &outcome, is_extra };
+    delivery::record(gateway, &attempt).await
+}
+
+/// The signature of an attempt, at this moment.
+fn sign(taken: &Taken, fault: Option<DeliveryFault>) -> String {
+    let secrets = [Some(&taken.secret), taken.previous_secret.as_ref()].into_iter().flatten();
+    let secrets = secrets.map(|secret| match fault {
+        Some(DeliveryFault::BadSignature) => NOBODYS_SECRET,
+        _ => WebhookSecret::as_str(secret),
+    });
+    // Real time, whatever the merchant's clock says: receivers refuse a timestamp that is far off.
+    let now = OffsetDateTime::now_utc().unix_timestamp();
+    let timestamp = if fault == Some(DeliveryFault::StaleTimestamp) { now - STALE_BY } else { now };
+    signature::header(&secrets.collect::<Vec<_>>(), timestamp, taken.payload.as_bytes())
 }

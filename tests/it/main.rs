@@ -40,4 +40,5 @@ mod schema;
 mod settings;
 mod signature_command;
 mod webhook_failures;
+mod webhook_faults;
 mod webhooks;

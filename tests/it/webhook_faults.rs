@@ -1,0 +1,160 @@
+//! What a fault rule does to a delivery: the receiver gets it late, twice, signed wrongly or not at all
+//! (contract, section 7). What rules match and count is in `fault_rules`.
+
+use kukopay_sandbox::domain::signature::{self, SignatureError, TOLERANCE_SECONDS};
+use serde_json::{Value, json};
+use time::OffsetDateTime;
+
+use crate::support::Merchant;
+use crate::support::receiver::{Hook, Receiver};
+
+/// A merchant whose webhooks go to a receiver, whose time passes only when it is told to, and who has this
+/// rule.
+async fn under(rule: &Value) -> (Merchant, Receiver, Value) {
+    let (merchant, receiver) = (Merchant::new(), Receiver::start().await);
+    merchant.set_webhook(&json!({"url": receiver.url("/")})).await.data(200);
+    merchant.set_clock(&json!({"frozen": true})).await.data(200);
+    let rule = merchant.post("/sandbox/faults", rule).send().await.data(201);
+    (merchant, receiver, rule)
+}
+
+/// Pays a new order, and returns the event that tells it.
+async fn paid_event(merchant: &Merchant, number: &str) -> Value {
+    merchant.paid_order(number, 100).await;
+    merchant.get("/sandbox/events?limit=1").await.data(200)["items"][0]["id"].clone()
+}
+
+async fn attempts(merchant: &Merchant, id: &Value, count: u64) -> Vec<Value> {
+    let event = merchant.event_when(id, |event| event["attempts"] == count).await;
+    event["deliveries"].as_array().unwrap().clone()
+}
+
+async fn fired(merchant: &Merchant, rule: &Value) -> Value {
+    let path = format!("/sandbox/faults/{}", rule["id"].as_str().unwrap());
+    merchant.get(&path).await.data(200)["fired"].clone()
+}
+
+/// What a receiver finds wrong with a signature.
+async fn verify(merchant: &Merchant, hook: &Hook) -> Result<(), SignatureError> {
+    let settings = merchant.get("/sandbox/webhook").await.data(200);
+    let (secret, header) = (settings["secret"].as_str().unwrap(), hook.header("x-kukopay-signature"));
+    let now = OffsetDateTime::now_utc().unix_timestamp();
+    signature::verify(header, secret, &hook.body, now, TOLERANCE_SECONDS)
+}
+
+#[tokio::test]
+async fn a_lost_one_is_sent_again_by_the_schedule() {
+    let (merchant, receiver, rule) =
+        under(&json!({"kind": "webhook_lost", "event_type": "payment.succeeded"})).await;
+    let id = paid_event(&merchant, "LOST").await;
+    let lost = attempts(&merchant, &id, 1).await.remove(0);
+    assert_eq!((&lost["status"], &lost["response_excerpt"]), (&Value::Null, &Value::Null));
+    assert!(lost["error"].as_str().unwrap().starts_with("lost"), "{lost}");
+    assert!(receiver.hooks().is_empty());
+    merchant.advance(14).await;
+    assert!(receiver.hooks().is_empty());
+    merchant.advance(1).await;
+    let hook = receiver.hook("payment.succeeded").await;
+    assert_eq!(json!(hook.id()), id);
+    assert_eq!(attempts(&merchant, &id, 2).await[1]["status"], json!(200));
+    merchant.event_in(&id, "delivered").await;
+    assert_eq!(fired(&merchant, &rule).await, json!(1));
+}
+
+#[tokio::test]
+async fn a_duplicate_comes_twice_with_the_same_id() {
+    let (merchant, receiver, _) = under(&json!({"kind": "webhook_duplicate"})).await;
+    let id = paid_event(&merchant, "TWICE").await;
+    let hooks = receiver.until(|hooks| hooks.len() == 2).await;
+    assert_eq!((&json!(hooks[0].id()), &hooks[0].body), (&id, &hooks[1].body));
+    for hook in &hooks {
+        assert_eq!(verify(&merchant, hook).await, Ok(()));
+    }
+    let both = attempts(&merchant, &id, 2).await;
+    assert_eq!((&both[0]["status"], &both[1]["status"]), (&json!(200), &json!(200)));
+    merchant.event_in(&id, "delivered").await;
+}
+
+#[tokio::test]
+async fn of_a_duplicate_only_the_first_one_decides() {
+    let (merchant, receiver, _) = under(&json!({"kind": "webhook_duplicate"})).await;
+    receiver.answers_with(500);
+    let id = paid_event(&merchant, "TWICE").await;
+    attempts(&merchant, &id, 2).await;
+    let event = merchant.event_in(&id, "pending").await;
+    receiver.answers_with(200);
+    merchant.advance(15).await;
+    merchant.event_in(&id, "delivered").await;
+    assert_eq!(receiver.hooks().len(), 3, "{event}");
+}
+
+#[tokio::test]
+async fn a_delayed_one_comes_when_its_time_has_passed_and_keeps_the_order() {
+    // Without an end: what was held back once is not held back for ever.
+    let rule = json!({"kind": "webhook_delay", "delay_ms": 600_000, "event_type": "payment.succeeded", "times": null});
+    let (merchant, receiver, rule) = under(&rule).await;
+    let id = paid_event(&merchant, "LATE").await;
+    let held = merchant.event_when(&id, |event| event["next_attempt_at"] != event["created_at"]).await;
+    assert_eq!((&held["status"], &held["attempts"]), (&json!("pending"), &json!(0)));
+    let refund = json!({"out_refund_no": "R", "out_trade_no": "LATE", "amount": 1});
+    merchant.post("/v1/refunds", &refund).send().await.data(201);
+    merchant.paid_order("OTHER", 1).await;
+    merchant.advance(599).await;
+    assert!(receiver.hooks().is_empty());
+    merchant.advance(1).await;
+    receiver.hook("refund.succeeded").await;
+    let of_late = receiver
+        .hooks()
+        .into_iter()
+        .filter(|hook| hook.event()["data"]["object"]["out_trade_no"] == json!("LATE"));
+    let types: Vec<_> = of_late.map(|hook| hook.event()["type"].clone()).collect();
+    assert_eq!(types, ["payment.succeeded", "refund.succeeded"]);
+    merchant.event_in(&id, "delivered").await;
+    assert_eq!(fired(&merchant, &rule).await, json!(2));
+}
+
+#[tokio::test]
+async fn a_bad_signature_and_a_stale_timestamp_are_what_a_receiver_must_refuse() {
+    for (kind, expected) in [
+        ("webhook_bad_signature", Err(SignatureError::NoMatch)),
+        ("webhook_stale_timestamp", Err(SignatureError::Stale(600))),
+    ] {
+        let (merchant, receiver, _) = under(&json!({"kind": kind, "out_trade_no": "WRONG"})).await;
+        receiver.answers_with(400);
+        let id = paid_event(&merchant, "WRONG").await;
+        attempts(&merchant, &id, 1).await;
+        let wrong = receiver.hooks().remove(0);
+        let found = match verify(&merchant, &wrong).await {
+            Err(SignatureError::Stale(seconds)) if (600..660).contains(&seconds) => {
+                Err(SignatureError::Stale(600))
+            }
+            other => other,
+        };
+        assert_eq!(found, expected, "{kind}");
+        receiver.answers_with(200);
+        merchant.advance(15).await;
+        let right = receiver.until(|hooks| hooks.len() == 2).await.remove(1);
+        assert_eq!(verify(&merchant, &right).await, Ok(()), "{kind}");
+        assert_eq!(right.id(), wrong.id());
+        merchant.event_in(&id, "delivered").await;
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_meant_arrives_as_ever() {
+    let (merchant, receiver, rule) =
+        under(&json!({"kind": "webhook_lost", "event_type": "order.closed", "times": null})).await;
+    merchant
+        .post("/sandbox/faults", &json!({"kind": "webhook_lost", "out_trade_no": "OTHER"}))
+        .send()
+        .await
+        .data(201);
+    merchant
+        .post("/sandbox/faults", &json!({"kind": "webhook_lost", "out_refund_no": "R"}))
+        .send()
+        .await
+        .data(201);
+    let id = paid_event(&merchant, "MINE").await;
+    merchant.event_in(&id, "delivered").await;
+    assert_eq!((receiver.hooks().len(), fired(&merchant, &rule).await), (1, json!(0)));
+}
