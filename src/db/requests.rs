@@ -54,16 +54,19 @@ super::declare_statements! {
     OLDEST_FIRST = concat!("
         SELECT ", columns!(), " FROM requests WHERE merchant_id = $1 ORDER BY request_id");
 
-    /// Keeps the newest `$2` entries of a merchant, and of these the newest `$3` bytes.
+    /// Keeps the newest `$2` entries of a merchant, and of these the newest `$3` bytes of bodies; at most
+    /// `$4` go at once.
     TRIM = "
-        DELETE FROM requests WHERE merchant_id = $1 AND request_id <= (
-            SELECT request_id FROM (
-                SELECT request_id, row_number() OVER newest AS place,
-                       sum(octet_length(request_body) + octet_length(response_body)) OVER newest AS bytes
-                FROM requests WHERE merchant_id = $1
-                WINDOW newest AS (ORDER BY request_id DESC)) AS entries
-            WHERE place > $2 OR bytes > $3
-            ORDER BY request_id DESC LIMIT 1)";
+        DELETE FROM requests WHERE merchant_id = $1 AND request_id IN (
+            SELECT request_id FROM requests WHERE merchant_id = $1 AND request_id <= (
+                SELECT request_id FROM (
+                    SELECT request_id, row_number() OVER newest AS place,
+                           sum(octet_length(request_body) + octet_length(response_body)) OVER newest AS bytes
+                    FROM requests WHERE merchant_id = $1
+                    WINDOW newest AS (ORDER BY request_id DESC)) AS entries
+                WHERE place > $2 OR bytes > $3
+                ORDER BY request_id DESC LIMIT 1)
+            ORDER BY request_id LIMIT $4)";
 }
 
 /// Which entries a list has: those that fit all that is given.
@@ -190,18 +193,28 @@ pub async fn oldest_first(conn: &mut PgConnection, merchant: MerchantId) -> Resu
     Ok(sqlx::query_as(OLDEST_FIRST).bind(merchant.uuid()).fetch_all(conn).await?)
 }
 
-/// Deletes a merchant's oldest entries, so that at most so many and so many bytes of bodies are left.
+/// How much of a journal is kept.
+#[derive(Debug, Clone, Copy)]
+pub struct Kept {
+    /// How many entries.
+    pub entries: i64,
+    /// How many bytes of bodies they have together.
+    pub bytes: i64,
+}
+
+/// Deletes a merchant's oldest entries, at most `limit`, of those that are more than what is kept. Returns how
+/// many; none is left where these are fewer.
 ///
 /// # Errors
 /// Those of the database.
 pub async fn trim(
     conn: &mut PgConnection,
     merchant: MerchantId,
-    entries: i64,
-    bytes: i64,
-) -> Result<(), DbError> {
-    sqlx::query(TRIM).bind(merchant.uuid()).bind(entries).bind(bytes).execute(conn).await?;
-    Ok(())
+    kept: Kept,
+    limit: i64,
+) -> Result<u64, DbError> {
+    let trim = sqlx::query(TRIM).bind(merchant.uuid()).bind(kept.entries).bind(kept.bytes).bind(limit);
+    Ok(trim.execute(conn).await?.rows_affected())
 }
 
 /// The pattern of `LIKE` for a path in which `*` stands for anything.

@@ -89,6 +89,15 @@ pub struct Entry {
     pub client_hung_up: bool,
 }
 
+impl Entry {
+    /// How much text it holds, in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let headers = self.request_headers.iter().map(|(name, value)| name.len() + value.len());
+        self.path.len() + headers.sum::<usize>() + self.request_body.len() + self.response_body.len()
+    }
+}
+
 impl Serialize for Entry {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         EntryView {

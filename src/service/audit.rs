@@ -26,7 +26,7 @@ pub async fn report(
 
 async fn read(gateway: &Gateway, merchant: MerchantId) -> Result<(Vec<Call>, Vec<SentEvent>), DbError> {
     // A retry that has been answered but not been written yet would look like giving up.
-    gateway.journal.flush().await;
+    gateway.journal.flush(Some(merchant)).await;
     let mut conn = gateway.db.acquire().await?;
     let entries = requests::oldest_first(&mut conn, merchant).await?;
     let events = deliveries::sent(&mut conn, merchant, MAX_EVENTS).await?;

@@ -56,7 +56,7 @@ async fn change(
     param: &'static str,
 ) -> Result<Reading, WorkError> {
     // What was called before is journaled with the time before.
-    gateway.journal.flush().await;
+    gateway.journal.flush(None).await;
     let mut conn = gateway.db.acquire().await?;
     merchants::open(&mut conn, merchant).await?;
     let mut tx = conn.begin().await.map_err(DbError::from)?;

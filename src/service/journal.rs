@@ -1,7 +1,7 @@
 //! The journal: taking entries without making anybody wait, and reading them (contract, section 7). The
 //! worker writes them.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
@@ -12,8 +12,10 @@ use crate::domain::id::MerchantId;
 use crate::domain::journal::Entry;
 use crate::domain::refusal::Refusal;
 
-/// How many entries may wait to be written; those that come beyond are dropped and counted.
+/// How many entries may wait to be written, and how much text, in bytes; those that come beyond are dropped
+/// and counted.
 const WAITING: usize = 8192;
+const WAITING_BYTES: usize = 64 * 1024 * 1024;
 
 /// How long whoever reads waits for what was answered before to be written.
 const FLUSHED_WITHIN: Duration = Duration::from_secs(2);
@@ -23,14 +25,16 @@ const FLUSHED_WITHIN: Duration = Duration::from_secs(2);
 pub enum Message {
     /// To be written.
     Entry(Box<Entry>),
-    /// To be answered once all that came before is written.
-    Flush(oneshot::Sender<()>),
+    /// To be answered once all that came before is written, and the journal of this merchant, if it is read,
+    /// is in its bounds.
+    Flush(oneshot::Sender<()>, Option<MerchantId>),
 }
 
 /// The way to the worker.
 #[derive(Debug)]
 pub struct Journal {
     sender: mpsc::Sender<Message>,
+    waiting_bytes: AtomicUsize,
     /// How many entries of a merchant are kept; with 0, nothing is written.
     pub size: u32,
     dropped: AtomicU64,
@@ -41,14 +45,28 @@ impl Journal {
     #[must_use]
     pub fn new(size: u32) -> (Self, mpsc::Receiver<Message>) {
         let (sender, receiver) = mpsc::channel(WAITING);
-        (Self { sender, size, dropped: AtomicU64::new(0) }, receiver)
+        let waiting_bytes = AtomicUsize::new(0);
+        (Self { sender, waiting_bytes, size, dropped: AtomicU64::new(0) }, receiver)
     }
 
     /// Takes an entry. Under overload it is dropped and counted: no request waits for its journal.
     pub fn record(&self, entry: Entry) {
-        if self.size > 0 && self.sender.try_send(Message::Entry(Box::new(entry))).is_err() {
+        if self.size == 0 {
+            return;
+        }
+        let bytes = entry.bytes();
+        let has_room = self.waiting_bytes.load(Ordering::Relaxed) + bytes <= WAITING_BYTES;
+        // Before it is sent, or the worker might take it first.
+        self.waiting_bytes.fetch_add(bytes, Ordering::Relaxed);
+        if !has_room || self.sender.try_send(Message::Entry(Box::new(entry))).is_err() {
+            self.take(bytes);
             self.drop_entries(1);
         }
+    }
+
+    /// Tells that so many bytes of text do not wait any more.
+    pub fn take(&self, bytes: usize) {
+        self.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
     /// Counts entries that could not be written.
@@ -69,14 +87,15 @@ impl Journal {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    /// Waits until all that was recorded before is written. To be called without a connection.
-    pub async fn flush(&self) {
+    /// Waits until all that was recorded before is written, for somebody who reads the journal of `reader`,
+    /// or none. To be called without a connection.
+    pub async fn flush(&self, reader: Option<MerchantId>) {
         if self.size == 0 {
             return;
         }
         let (done, written) = oneshot::channel();
         let flush = async {
-            if self.sender.send(Message::Flush(done)).await.is_ok() {
+            if self.sender.send(Message::Flush(done, reader)).await.is_ok() {
                 let _ = written.await;
             }
         };
@@ -93,7 +112,7 @@ impl Journal {
 pub async fn find(gateway: &Gateway, merchant: MerchantId, id: &str) -> Result<Entry, WorkError> {
     let not_found = || Refusal::RequestNotFound(id.to_owned());
     let request_id = id.parse().map_err(|_| not_found())?;
-    gateway.journal.flush().await;
+    gateway.journal.flush(Some(merchant)).await;
     let conn: &mut PgConnection = &mut *gateway.db.acquire().await?;
     Ok(requests::find(conn, merchant, request_id).await?.ok_or_else(not_found)?)
 }

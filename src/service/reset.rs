@@ -15,7 +15,7 @@ const BATCH: u32 = 2000;
 /// # Errors
 /// Those of the database; then some may be gone, and the next call goes on.
 pub async fn reset(gateway: &Gateway, merchant: MerchantId) -> Result<Gone, DbError> {
-    gateway.journal.flush().await;
+    gateway.journal.flush(None).await;
     let mut gone = Gone::default();
     for table in Table::ALL {
         let count = table.count(&mut gone);

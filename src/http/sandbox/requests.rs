@@ -31,7 +31,7 @@ pub(in crate::http) async fn list(
         },
         None => None,
     };
-    gateway.journal.flush().await;
+    gateway.journal.flush(Some(caller.merchant)).await;
     let mut conn = gateway.db.acquire().await?;
     let entries = table::list(&mut conn, caller.merchant, before, &filters, cursor.rows()).await?;
     let mut response = respond::ok(caller.request_id, cursor.page(entries));
