@@ -6,12 +6,16 @@ use serde_json::{Map, Value};
 use time::OffsetDateTime;
 
 use super::card::{self, CardOutcome, Decline, TEST_CARDS, TestCard};
+use super::fault_rule::RuleContent;
 use super::fields::{FieldError, Fields, Parsed, kind_of};
 use super::order::{OrderContent, OrderStatus, PAYABLE_FOR};
 use super::refund::{RefundContent, RefundStatus};
 use super::time::from_json as moment;
 use super::web_url::NotifyPolicy;
 use super::webhook::SettingsChange;
+
+/// The seed of a fault rule that names none: fixtures are the same each time, chance included.
+const DEFAULT_SEED: i64 = 1;
 
 /// What a merchant is to have.
 #[derive(Debug, Clone, Default)]
@@ -22,6 +26,8 @@ pub struct Fixtures {
     pub refunds: Vec<FixtureRefund>,
     /// The webhook settings that change.
     pub webhook: Option<SettingsChange>,
+    /// Fault rules, the one that strikes first at the top.
+    pub faults: Vec<RuleContent>,
 }
 
 /// An order in some state.
@@ -58,7 +64,7 @@ pub struct FixtureRefund {
 }
 
 impl Fixtures {
-    /// Reads `{"orders":[…],"refunds":[…],"webhook":{…}}`; each may be absent.
+    /// Reads `{"orders":[…],"refunds":[…],"webhook":{…},"faults":[…]}`; each may be absent.
     ///
     /// # Errors
     /// Every field that is wrong, by its JSON pointer.
@@ -69,6 +75,10 @@ impl Fixtures {
             match name.as_str() {
                 "orders" => fixtures.orders = list("orders", value, &mut errors, |o| order(o, policy)),
                 "refunds" => fixtures.refunds = list("refunds", value, &mut errors, |o| refund(o, policy)),
+                "faults" => {
+                    let read = |object| RuleContent::from_json(object, DEFAULT_SEED);
+                    fixtures.faults = list("faults", value, &mut errors, read);
+                }
                 "webhook" => fixtures.webhook = webhook(value, &mut errors, policy),
                 _ => errors.push(at("", unknown(&name))),
             }

@@ -10,6 +10,7 @@ use tracing::Instrument;
 
 use super::error::ErrorBody;
 use super::respond;
+use super::serve::Lost;
 use crate::domain::id::RequestId;
 
 /// The header that every response carries.
@@ -35,7 +36,11 @@ pub(super) async fn identify(mut request: Request<Body>, next: Next) -> Response
             response.headers_mut().insert(X_REQUEST_ID, id);
         }
         let duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        tracing::info!(status = response.status().as_u16(), duration_ms, "answered");
+        if response.extensions().get::<Lost>().is_some() {
+            tracing::info!(duration_ms, "lost");
+        } else {
+            tracing::info!(status = response.status().as_u16(), duration_ms, "answered");
+        }
         response
     }
     .instrument(span)

@@ -59,15 +59,34 @@ pub async fn create(
     let mut conn = gateway.db.acquire().await?;
     let rule = insert(&mut conn, merchant, content).await?;
     drop(conn);
-    tokio::time::sleep(NO_RULES_FOR).await;
+    until_they_hold().await;
     Ok(rule)
 }
 
-/// Writes a rule. It holds on every instance a moment after the transaction's end.
+/// Writes a rule, unless the merchant has one that is the same, whatever it has struck. Returns whether it is
+/// new; then it holds after the transaction, and [`until_they_hold`].
 ///
 /// # Errors
 /// A refusal where there are too many, or those of the database.
-pub(super) async fn insert(
+pub(super) async fn insert_unless_there(
+    conn: &mut PgConnection,
+    merchant: MerchantId,
+    content: RuleContent,
+) -> Result<bool, WorkError> {
+    let rules = faults::list(conn, merchant, None, MAX_RULES).await?;
+    if rules.iter().any(|rule| rule.content == content) {
+        return Ok(false);
+    }
+    insert(conn, merchant, content).await?;
+    Ok(true)
+}
+
+/// Returns when rules that are committed hold on every instance.
+pub(super) async fn until_they_hold() {
+    tokio::time::sleep(NO_RULES_FOR).await;
+}
+
+async fn insert(
     conn: &mut PgConnection,
     merchant: MerchantId,
     content: RuleContent,

@@ -5,7 +5,7 @@ use serde::Serialize;
 use time::OffsetDateTime;
 
 use super::refunds::lock_order;
-use super::{Gateway, WorkError};
+use super::{Gateway, WorkError, faults};
 use crate::db::{Connection, DbError, PgConnection, merchants, orders, refunds};
 use crate::domain::fields::FieldError;
 use crate::domain::fixtures::{self, FixtureOrder, FixtureRefund, Fixtures, OrderState};
@@ -23,6 +23,8 @@ pub struct Loaded {
     pub refunds: u64,
     /// Merchants whose webhook settings were given.
     pub webhook: u64,
+    /// Fault rules.
+    pub faults: u64,
 }
 
 /// Fixtures that were not loaded, and so nothing else was.
@@ -49,6 +51,10 @@ pub async fn load(gateway: &Gateway, all: Vec<(MerchantId, Fixtures)>) -> Result
         into.map_err(|error| NotLoaded { index, error })?;
     }
     tx.commit().await.map_err(|error| failed(error.into()))?;
+    drop(conn);
+    if loaded.faults > 0 {
+        faults::until_they_hold().await;
+    }
     Ok(loaded)
 }
 
@@ -71,6 +77,10 @@ async fn load_into(
         merchants::set_webhook(tx, merchant, change).await?;
         loaded.webhook += 1;
     }
+    for (index, rule) in fixtures.faults.into_iter().enumerate() {
+        let made = faults::insert_unless_there(tx, merchant, rule).await;
+        loaded.faults += u64::from(placed(made, "faults", index)?);
+    }
     Ok(())
 }
 
@@ -82,7 +92,8 @@ fn placed<T>(result: Result<T, WorkError>, list: &str, index: usize) -> Result<T
             let mut errors = refusal.errors();
             if errors.is_empty() {
                 let (code, message) = (refusal.code().to_owned(), refusal.message());
-                errors.push(FieldError { param: "out_trade_no".to_owned(), code, message });
+                let param = if list == "faults" { "kind" } else { "out_trade_no" };
+                errors.push(FieldError { param: param.to_owned(), code, message });
             }
             Refusal::Fields(errors.into_iter().map(|error| fixtures::at(&place, error)).collect()).into()
         }

@@ -108,6 +108,43 @@ async fn pending_refunds_of_a_fixture_settle() {
     assert_eq!(merchant.get("/v1/refunds/R").await.data(200)["status"], json!("succeeded"));
 }
 
+#[tokio::test]
+async fn fault_rules_are_loaded_once_and_strike_in_their_order() {
+    let merchant = Merchant::new();
+    let rules = json!([
+        {"kind": "error_before", "status": 501},
+        {"kind": "error_before", "status": 502, "path": "/v1/orders"},
+        {"kind": "latency", "delay_ms": 0, "times": null, "probability": 0.5}
+    ]);
+    assert_eq!(load(&merchant, &json!({"faults": rules})).await.data(201)["faults"], json!(3));
+    assert_eq!(load(&merchant, &json!({"faults": rules})).await.data(201)["faults"], json!(0));
+    let statuses = [
+        merchant.get("/v1/orders").await.status,
+        merchant.get("/v1/orders").await.status,
+        merchant.get("/v1/orders").await.status,
+    ];
+    assert_eq!(statuses, [501, 502, 200]);
+    let fired: Vec<_> =
+        merchant.all("/sandbox/faults").await.iter().map(|rule| rule["fired"].clone()).collect();
+    assert_eq!(fired[1..], [json!(1), json!(1)]);
+    // What has struck is not made anew.
+    assert_eq!(load(&merchant, &json!({"faults": rules})).await.data(201)["faults"], json!(0));
+
+    for (faults, param) in [
+        (json!([{"kind": "crash"}]), "/faults/0/kind"),
+        (json!([rules[0], {"kind": "latency"}]), "/faults/1/delay_ms"),
+        (json!([{"kind": "latency", "delay_ms": 1, "tmies": 2}]), "/faults/0/tmies"),
+        (json!({}), "/faults"),
+    ] {
+        let error = load(&merchant, &json!({"faults": faults})).await.json();
+        assert_eq!(error["param"], json!(param), "{error}");
+    }
+    let many: Vec<_> =
+        (0..101).map(|n| json!({"kind": "request_lost", "out_trade_no": format!("N{n}")})).collect();
+    let error = load(&merchant, &json!({"faults": many})).await.is_refused("too_many_faults");
+    assert_eq!(merchant.all("/sandbox/faults").await.len(), 3, "{error}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_folder_of_files_is_loaded_at_start_and_again_at_the_next() {
     let (data, files) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -141,5 +178,5 @@ fn the_scenarios_that_come_along_can_be_read() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/scenarios");
     let policy = kukopay_sandbox::domain::web_url::NotifyPolicy::Anywhere;
     let files = kukopay_sandbox::fixture_files::read(&directory, policy).unwrap();
-    assert_eq!(files.len(), 2);
+    assert_eq!(files.len(), 3);
 }
