@@ -29,7 +29,10 @@ pub(crate) fn blocks() -> Vec<(&'static str, String)> {
 /// The calls of README.md, each with the answer shown, if one is.
 fn calls() -> Vec<(String, Option<String>)> {
     let blocks = blocks();
-    let pairs = blocks.windows(2).filter(|pair| pair[0].0 == "sh" && pair[0].1.starts_with("curl"));
+    let is_call = |block: &(&str, String)| {
+        block.0 == "sh" && block.1.contains("curl ") && block.1.contains("http://127.0.0.1:5856")
+    };
+    let pairs = blocks.windows(2).filter(|pair| is_call(&pair[0]));
     pairs.map(|pair| (pair[0].1.clone(), (pair[1].0 == "http").then(|| pair[1].1.clone()))).collect()
 }
 

@@ -9,8 +9,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use futures_util::future::join_all;
 use kukopay_sandbox::domain::signature;
+use reqwest::Method;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+
+use crate::support::Merchant;
+use crate::support::client::refund;
 
 const SECRET: &str = "whsec_receivers";
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/receivers");
@@ -165,5 +169,32 @@ async fn a_test_callback_is_confirmed_and_fulfils_nothing() {
         test["test"] = json!(true);
         assert_eq!(receiver.post_signed(test.to_string().as_bytes()).await, 200);
         assert_eq!(receiver.fulfilments().await, []);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_sandbox_sends_thrice_and_out_of_order_is_fulfilled_once() {
+    for receiver in receivers() {
+        let merchant = Merchant::new();
+        let put = merchant.call(Method::PUT, "/sandbox/webhook").header("Content-Type", "application/json");
+        let settings = json!({"url": receiver.url, "secret": SECRET});
+        put.bytes(settings.to_string()).send().await.data(200);
+        let twice = json!({"kind": "webhook_duplicate", "event_type": "payment.succeeded"});
+        merchant.post("/sandbox/faults", &twice).send().await.data(201);
+        merchant.paid_order("SHIPPED", 2990).await;
+        merchant.post("/v1/refunds", &refund("SHIPPED_1", "SHIPPED", 1000)).send().await.data(201);
+        let delivered = async |count: usize| loop {
+            let events = merchant.all("/sandbox/events").await;
+            if events.iter().filter(|event| event["status"] == json!("delivered")).count() == count {
+                break events;
+            }
+        };
+        let events = delivered(2).await;
+        let paid = events.iter().find(|event| event["type"] == json!("payment.succeeded")).unwrap();
+        let path = format!("/sandbox/events/{}/redeliver", paid["id"].as_str().unwrap());
+        merchant.call(Method::POST, &path).send().await.data(200);
+        merchant.call(Method::POST, "/sandbox/webhook/test").send().await.data(200);
+        delivered(3).await;
+        assert_eq!(receiver.fulfilments().await, [("SHIPPED".to_owned(), 2990)]);
     }
 }
