@@ -16,14 +16,17 @@ use crate::domain::id::RequestId;
 /// The header that every response carries.
 pub(super) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
+/// The length of the longest number that the path of a call holds, in bytes.
+const LONGEST_NUMBER: usize = 64;
+
 /// Gives the request its id; writes the body of an error and the header with the id; logs the answer.
 /// A replay brings the first response's id along and keeps it.
 pub(super) async fn identify(mut request: Request<Body>, next: Next) -> Response {
     let started = Instant::now();
     let request_id = RequestId::generate();
     request.extensions_mut().insert(request_id);
-    let span =
-        tracing::info_span!("request", %request_id, method = %request.method(), path = request.uri().path());
+    let path = loggable(request.uri().path());
+    let span = tracing::info_span!("request", %request_id, method = %request.method(), path);
     async move {
         let mut response = next.run(request).await;
         if response.extensions().get::<ErrorBody>().is_some() {
@@ -45,4 +48,24 @@ pub(super) async fn identify(mut request: Request<Body>, next: Next) -> Response
     }
     .instrument(span)
     .await
+}
+
+/// A path as the log may show it. What is longer than a number of an order may be the token of a checkout
+/// page, with which anybody can pay.
+fn loggable(path: &str) -> String {
+    let shown = |part| if str::len(part) > LONGEST_NUMBER { "…" } else { part };
+    path.split('/').map(shown).collect::<Vec<_>>().join("/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_log_shows_numbers_of_orders_and_no_token() {
+        let (number, token) = ("N".repeat(64), "0".repeat(96));
+        assert_eq!(loggable(&format!("/v1/orders/{number}/close")), format!("/v1/orders/{number}/close"));
+        assert_eq!(loggable(&format!("//checkout/{token}/authenticate")), "//checkout/…/authenticate");
+        assert_eq!(loggable("/"), "/");
+    }
 }

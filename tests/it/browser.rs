@@ -67,6 +67,16 @@ async fn digits_are_grouped_while_they_are_typed_and_time_runs_down() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_page_turns_by_itself_when_the_time_is_over() {
+    let Some(browser) = Browser::start(&json!({})).await else { return };
+    let merchant = Merchant::new();
+    let page = page(&merchant, "WATCHED", &json!({})).await;
+    merchant.advance(7_195).await;
+    browser.goto(&page).await;
+    browser.shows("Order expired").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn after_a_decline_and_a_failed_challenge_the_buyer_pays() {
     let Some(browser) = Browser::start(&json!({})).await else { return };
     let merchant = Merchant::new();

@@ -94,6 +94,7 @@ async fn every_page_carries_the_headers_that_keep_it_safe() {
     let asset = get(&merchant, &format!("/checkout/{style}")).await;
     assert_eq!(asset.header("content-type"), Some("text/css; charset=utf-8"));
     assert_eq!(asset.header("cache-control"), Some("public, max-age=31536000, immutable"));
+    assert_eq!(asset.header("x-content-type-options"), Some("nosniff"));
 }
 
 #[tokio::test]
@@ -101,6 +102,12 @@ async fn errors_below_checkout_are_pages() {
     let merchant = Merchant::new();
     let path = path_of(&merchant, &merchant.order("ERRORS", 100).await);
     let call = |method: Method, path: &str| merchant.anonymous(method, path).header("Accept-Language", "zh");
+    for lost in ["/checkout/a", "/checkout/a/b", "/checkout/a/b/c/d"] {
+        let page = String::from_utf8(get(&merchant, lost).await.bytes).unwrap();
+        let style = page.split("stylesheet\" href=\"").nth(1).unwrap().split('"').next().unwrap();
+        let style = url::Url::parse("http://sandbox").unwrap().join(lost).unwrap().join(style).unwrap();
+        assert_eq!(get(&merchant, style.path()).await.status, 200, "{lost}: {style}");
+    }
     for (answer, status) in [
         (call(Method::GET, "/checkout/a/b/c/d").send().await, 404),
         (call(Method::DELETE, &path).send().await, 405),
@@ -175,4 +182,19 @@ async fn no_card_number_is_kept_or_told() {
         let found = grep.args(["-rlaF", card]).arg(directory.path()).output().await.unwrap();
         assert_eq!(String::from_utf8(found.stdout).unwrap(), "", "{card}");
     }
+}
+
+#[tokio::test]
+async fn the_log_does_not_tell_how_to_open_a_page() {
+    let process = Process::start(&["--ephemeral"]);
+    let merchant = Merchant::at(&process.base_url);
+    let path = path_of(&merchant, &merchant.order("LOGGED", 100).await);
+    let secret = &path[path.len() - 32..];
+    let challenge = format!("{path}/authenticate");
+    for path in [path.as_str(), &challenge, &format!("/{path}"), &format!("{path}x"), &format!("{path}/a")] {
+        get(&merchant, path).await;
+        post(&merchant, path, FORM).await;
+    }
+    let log = process.end();
+    assert!(log.contains("/checkout/…/authenticate") && !log.contains(secret), "{log}");
 }

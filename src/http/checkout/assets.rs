@@ -35,7 +35,10 @@ pub(in crate::http) async fn show(
 ) -> Result<Response, ApiError> {
     let file = FILES.iter().find(|(file, ..)| version == *VERSION && name == *file);
     let (_, content_type, text) = file.ok_or_else(|| ApiError::EndpointNotFound(String::new()))?;
-    let headers =
-        [(header::CONTENT_TYPE, HeaderValue::from_static(content_type)), (header::CACHE_CONTROL, FOR_EVER)];
+    let headers = [
+        (header::CONTENT_TYPE, HeaderValue::from_static(content_type)),
+        (header::CACHE_CONTROL, FOR_EVER),
+        (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+    ];
     Ok((headers, *text).into_response())
 }

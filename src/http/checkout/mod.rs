@@ -147,18 +147,14 @@ fn see_other(address: &str) -> Response {
 /// An error below `/checkout/` is a page, since it is a person who looks at it.
 pub(super) async fn errors_as_pages(request: Request, next: Next) -> Response {
     let Some(below) = request.uri().path().strip_prefix("/checkout/") else { return next.run(request).await };
-    let root = match below.matches('/').count() {
-        0 => "",
-        1 => "../",
-        _ => "../../",
-    };
+    let root = "../".repeat(below.matches('/').count());
     let texts = Texts::of(language::choose(None, request.headers()));
     let is_head = request.method() == Method::HEAD;
     let mut response = next.run(request).await;
     let Some(error) = response.extensions_mut().remove::<ErrorBody>().filter(|_| !is_head) else {
         return response;
     };
-    let mut page = page::error(texts, error.status, root);
+    let mut page = page::error(texts, error.status, &root);
     for name in [header::ALLOW, header::RETRY_AFTER] {
         if let Some(value) = response.headers_mut().remove(&name) {
             page.headers_mut().insert(name, value);

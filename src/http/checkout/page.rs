@@ -3,9 +3,9 @@
 use askama::Template;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use time::OffsetDateTime;
 use time::macros::format_description;
-use url::Url;
+use time::{Duration, OffsetDateTime};
+use url::{Host, Url};
 
 use super::texts::{self, Outcome, Texts};
 use super::{assets, form::CardForm};
@@ -49,7 +49,7 @@ pub(super) struct Challenge<'a> {
 #[template(path = "checkout/outcome.html")]
 struct OutcomePage<'a> {
     texts: &'static Texts,
-    root: &'static str,
+    root: &'a str,
     version: &'static str,
     outcome: Outcome,
     mood: &'static str,
@@ -138,7 +138,7 @@ pub(super) fn outcome(texts: &'static Texts, checkout: &Checkout, outcome: Outco
 }
 
 /// The page of an error. `root` leads from the page's address to that of all checkout pages.
-pub(super) fn error(texts: &'static Texts, status: StatusCode, root: &'static str) -> Response {
+pub(super) fn error(texts: &'static Texts, status: StatusCode, root: &str) -> Response {
     let page = OutcomePage {
         texts,
         root,
@@ -156,7 +156,7 @@ impl<'a> Summary<'a> {
         let order = &checkout.order;
         let currency = order.content.currency;
         let left = match checkout.state() {
-            CheckoutState::Payable(left) => Some(TimeLeft::new(order, left.whole_seconds())),
+            CheckoutState::Payable(left) => Some(TimeLeft::new(order, left)),
             _ => None,
         };
         Self {
@@ -172,14 +172,15 @@ impl<'a> Summary<'a> {
 }
 
 impl TimeLeft {
-    fn new(order: &Order, seconds: i64) -> Self {
+    fn new(order: &Order, left: Duration) -> Self {
         let until = order.expires_at.to_offset(time::UtcOffset::UTC);
         let machine = format_description!("[year]-[month]-[day]T[hour]:[minute]:[second]Z");
         let people = format_description!("[year]-[month]-[day] [hour]:[minute] UTC");
         Self {
             until: until.format(machine).unwrap_or_default(),
             until_text: until.format(people).unwrap_or_default(),
-            seconds,
+            // Rounded up, so that the page is loaded again when the time is over and not before.
+            seconds: left.whole_seconds() + i64::from(left.subsec_nanoseconds() > 0),
         }
     }
 }
@@ -191,7 +192,8 @@ pub(super) fn card_name(card: &TestCard) -> String {
 
 /// A future month, so that a test card is good.
 pub(super) fn future_month(now: OffsetDateTime) -> String {
-    format!("12/{:02}", (now.year() + 2) % 100)
+    // Two digits are read as a year of this century.
+    format!("12/{:02}", (now.year() % 100 + 2).min(99))
 }
 
 /// Check digits: American Express has four.
@@ -265,7 +267,7 @@ const CONTENT_SECURITY_POLICY: HeaderName = header::CONTENT_SECURITY_POLICY;
 /// where the answer to a form redirects to.
 fn html(status: StatusCode, page: &impl Template, shop: Option<&Url>) -> Response {
     let Ok(text) = page.render() else { return ApiError::Internal.into_response() };
-    let shop = shop.map(|url| url.origin().ascii_serialization()).unwrap_or_default();
+    let shop = shop.map(form_target).unwrap_or_default();
     let policy = format!(
         "default-src 'none'; style-src 'self'; script-src 'self'; img-src data:; form-action 'self' {shop}; base-uri \
          'none'; frame-ancestors 'none'"
@@ -281,6 +283,15 @@ fn html(status: StatusCode, page: &impl Template, shop: Option<&Url>) -> Respons
     (status, headers, text).into_response()
 }
 
+/// The shop as a policy names it.
+fn form_target(shop: &Url) -> String {
+    match shop.host() {
+        // A policy cannot name an IPv6 address.
+        Some(Host::Ipv6(_)) => format!("{}:", shop.scheme()),
+        _ => shop.origin().ascii_serialization(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -291,6 +302,23 @@ mod tests {
         assert_eq!(money(1, Currency::Hkd), "HK$0.01");
         assert_eq!(money(9_999_999_999, Currency::Cny), "CN¥99,999,999.99");
         assert_eq!(money(123_456, Currency::Usd), "US$1,234.56");
+    }
+
+    #[test]
+    fn a_form_may_lead_to_the_shop_and_nowhere_else() {
+        let target = |url| form_target(&Url::parse(url).unwrap());
+        assert_eq!(target("https://shop.example.com:8443/a?b"), "https://shop.example.com:8443");
+        assert_eq!(target("http://例え.jp/"), "http://xn--r8jz45g.jp");
+        assert_eq!(target("http://[::1]:3000/done"), "http:");
+    }
+
+    #[test]
+    fn a_card_that_is_filled_in_is_good_whatever_the_clock_shows() {
+        for year in [2026, 2097, 2098, 2099] {
+            let now = time::macros::datetime!(2000-12-31 23:59 UTC).replace_year(year).unwrap();
+            let card = checkout::read_card_form("4242424242424242", &future_month(now), "123", now);
+            assert!(card.is_ok(), "{year}");
+        }
     }
 
     #[test]
