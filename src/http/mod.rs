@@ -64,7 +64,6 @@ pub(crate) fn router(gateway: Shared) -> Router {
         .fallback(error::endpoint_not_found)
         .method_not_allowed_fallback(async || ApiError::MethodNotAllowed)
         .layer(middleware::from_fn_with_state(Arc::clone(&gateway), health::refuse_until_ready))
-        .layer(middleware::from_fn(checkout::errors_as_pages))
         .with_state(Arc::clone(&gateway));
     let calls = middleware::from_fn_with_state(Arc::clone(&gateway), call::run);
     Router::new()
@@ -74,6 +73,7 @@ pub(crate) fn router(gateway: Shared) -> Router {
         // Around the router and not inside: the method must be looked at before a route is chosen.
         .fallback_service(calls.layer(middleware::from_fn(refuse_head).layer(api)))
         .layer(CatchPanicLayer::custom(error::panicked))
+        .layer(middleware::from_fn(checkout::errors_as_pages))
         .layer(middleware::from_fn(request::identify))
         .with_state(gateway)
 }

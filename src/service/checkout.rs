@@ -20,6 +20,8 @@ pub struct Checkout {
     pub order: Order,
     /// The merchant's time.
     pub now: OffsetDateTime,
+    /// Whether that time stands still.
+    pub frozen: bool,
 }
 
 impl Checkout {
@@ -43,7 +45,7 @@ pub async fn open(gateway: &Gateway, token: &CheckoutToken) -> Result<Option<Che
     let order = orders::by_trade_no(&mut conn, token.merchant, token.trade_no).await?;
     let Some(order) = order.filter(|order| token.opens(order)) else { return Ok(None) };
     let (clock, real) = merchants::clock(&mut conn, token.merchant).await?;
-    Ok(Some(Checkout { order, now: clock.now(real) }))
+    Ok(Some(Checkout { order, now: clock.now(real), frozen: clock.frozen_at.is_some() }))
 }
 
 /// Attempts to pay an order as [`payments::pay`] does, in a task of its own: a buyer who closes the page

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::support::Merchant;
 use crate::support::browser::Browser;
 use crate::support::client::order;
+use crate::support::receiver::{Manner, Receiver};
 
 const PAY: &str = "form button.primary";
 
@@ -49,6 +50,23 @@ async fn one_click_fills_in_a_card_and_the_buyer_returns_to_the_shop() {
     let expected =
         format!("{}&out_trade_no=CLICKED&trade_no={}", shop(&merchant), trade_no.as_str().unwrap());
     assert_eq!(returned, expected);
+    assert_eq!(told(&merchant).await, ["payment.succeeded"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shop_that_leads_on_to_another_address_does_not_strand_its_buyer() {
+    let Some(browser) = Browser::start(&json!({})).await else { return };
+    let (merchant, receiver) = (Merchant::new(), Receiver::start().await);
+    receiver.answers(Manner::Redirect(shop(&merchant)));
+    let page = page(&merchant, "LED_ON", &json!({"return_url": receiver.url("/done")})).await;
+    browser.goto(&page).await;
+    browser.click(&card("visa-3155")).await;
+    browser.click(PAY).await;
+    browser.click("button[value='authorised']").await;
+    // The policy ends the way from the form; the link beside the result leads all the way.
+    browser.shows("Payment complete").await;
+    browser.click("a.primary").await;
+    browser.leads_to("/healthz?cart=7").await;
     assert_eq!(told(&merchant).await, ["payment.succeeded"]);
 }
 
@@ -189,7 +207,7 @@ async fn a_small_phone_shows_it_without_scrolling_sideways() {
             assert_eq!(width, json!(320), "{locale} {path}");
             let small = browser
                 .run(
-                    "return [...document.querySelectorAll('button, input:not([type=hidden]), .cards a')]
+                    "return [...document.querySelectorAll('button, input:not([type=hidden]), main a')]
                         .map((element) => element.getBoundingClientRect())
                         .filter(({ width, height }) => width < 44 || height < 44).length",
                 )

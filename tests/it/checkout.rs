@@ -73,7 +73,10 @@ async fn a_page_shows_what_is_paid_and_the_test_cards() {
         assert!(page.contains(shown), "{shown}");
     }
     merchant.advance(60).await;
-    assert!(get(&merchant, &path, "en").await.contains("data-seconds=\"7140\""));
+    // Time that stands still is shown, and does not run down.
+    assert!(get(&merchant, &path, "en").await.contains("data-seconds=\"7140\" data-frozen"));
+    merchant.set_clock(&json!({"frozen": false})).await.data(200);
+    assert!(!get(&merchant, &path, "en").await.contains("data-frozen"));
 }
 
 #[tokio::test]
@@ -96,9 +99,15 @@ async fn the_order_decides_on_the_language_and_else_the_browser() {
 
 #[tokio::test]
 async fn cards_that_pay_send_the_buyer_back_to_the_shop() {
-    for card in
-        ["4242 4242 4242 4242", "5555555555554444", "378282246310005", "6200000000000005", "3566002020360505"]
-    {
+    for card in [
+        "4242 4242 4242 4242",
+        "5555-5555-5555-4444",
+        "378282246310005",
+        "6200000000000005",
+        "3566002020360505",
+        "4000000000007726",
+        "4000000000005126",
+    ] {
         let merchant = Merchant::new();
         let shop = json!({"return_url": "https://shop.example.com/done?cart=7#top"});
         let path = page_of(&merchant, "PAID", &shop).await;
@@ -192,6 +201,14 @@ async fn every_bad_field_is_told_beside_it() {
         assert!(page.contains(error), "{error}");
     }
     assert_eq!(page.matches("aria-invalid=\"true\"").count(), 3);
+    for field in ["number", "expiry", "cvc"] {
+        let described = format!("aria-describedby=\"{field}-hint {field}-error\"");
+        assert!(page.contains(&described) && page.contains(&format!("id=\"{field}-error\"")), "{field}");
+    }
+    // The alert names each error too, and leads to its field.
+    let alert = page.split("role=\"alert\"").nth(1).unwrap().split("</div>").next().unwrap();
+    assert!(alert.contains("<a href=\"#number\">Enter a card number.</a>"), "{alert}");
+    assert_eq!(alert.matches("<li>").count(), 3);
     let page = told("number=4242424242424241&expiry=01%2F20&cvc=12").await;
     for error in ["This card number is not valid.", "This month is over.", "The CVC has 3 or 4 digits."] {
         assert!(page.contains(error), "{error}");

@@ -111,6 +111,7 @@ async fn errors_below_checkout_are_pages() {
     for (answer, status) in [
         (call(Method::GET, "/checkout/a/b/c/d").send().await, 404),
         (call(Method::DELETE, &path).send().await, 405),
+        (call(Method::POST, "/checkout/assets/0/checkout.css").send().await, 405),
         (call(Method::POST, &path).bytes("x".repeat(70_000)).send().await, 413),
     ] {
         assert_eq!(answer.status, status);

@@ -218,6 +218,10 @@ async fn until_the_database_is_there_the_sandbox_is_alive_but_not_ready() {
         answer.is_error(503, "api_connection_error", "starting");
         assert_eq!(answer.header("retry-after"), Some("1"));
     }
+    // A buyer gets that as a page.
+    let page = merchant.anonymous(Method::GET, "/checkout/any").send().await;
+    assert_eq!((page.status, page.header("retry-after")), (503, Some("1")));
+    assert!(String::from_utf8(page.bytes).unwrap().contains("One moment, please"));
     let log = tokio::task::spawn_blocking(|| process.end()).await.unwrap();
     assert!(log.contains("stopping") && !log.contains(SECRET), "{log}");
 }

@@ -69,6 +69,12 @@ window.addEventListener('pageshow', (event) => {
   if (event.persisted) window.location.reload();
 });
 
+// A shop may lead on to an address that the page's policy does not know, and the browser then stops on the way
+// from the form to the shop. The order is paid: the page says so, and its link may lead anywhere.
+document.addEventListener('securitypolicyviolation', (event) => {
+  if (event.effectiveDirective === 'form-action') window.location.reload();
+});
+
 const countdown = document.querySelector('.countdown');
 if (countdown) {
   const end = performance.now() + Number(countdown.dataset.seconds) * 1000;
@@ -78,6 +84,7 @@ if (countdown) {
     const left = Math.max(0, Math.ceil((end - performance.now()) / 1000));
     const parts = [Math.floor(left / 3600), Math.floor(left / 60) % 60, left % 60];
     clock.textContent = parts.map((part) => String(part).padStart(2, '0')).join(':');
+    if ('frozen' in countdown.dataset) return;
     if (left === 0) window.location.reload();
     else window.setTimeout(tick, 1000);
   };

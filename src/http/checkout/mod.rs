@@ -13,7 +13,7 @@ mod texts;
 use axum::body::Body;
 use axum::extract::{FromRequestParts, Path, Request, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
+use axum::http::{HeaderValue, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
@@ -68,7 +68,7 @@ pub(super) async fn pay(
     body: Body,
 ) -> Result<Response, ApiError> {
     let [number, expiry, cvc] = read_form(body, ["number", "expiry", "cvc"]).await?;
-    let Checkout { order, now } = opened.checkout;
+    let Checkout { order, now, .. } = opened.checkout;
     let token = CheckoutToken::of(&order);
     match checkout::read_card_form(&number, &expiry, &cvc, now) {
         Err(errors) => Ok(see_other(&format!("{token}?{}", form::query_of(errors)))),
@@ -149,11 +149,8 @@ pub(super) async fn errors_as_pages(request: Request, next: Next) -> Response {
     let Some(below) = request.uri().path().strip_prefix("/checkout/") else { return next.run(request).await };
     let root = "../".repeat(below.matches('/').count());
     let texts = Texts::of(language::choose(None, request.headers()));
-    let is_head = request.method() == Method::HEAD;
     let mut response = next.run(request).await;
-    let Some(error) = response.extensions_mut().remove::<ErrorBody>().filter(|_| !is_head) else {
-        return response;
-    };
+    let Some(error) = response.extensions_mut().remove::<ErrorBody>() else { return response };
     let mut page = page::error(texts, error.status, &root);
     for name in [header::ALLOW, header::RETRY_AFTER] {
         if let Some(value) = response.headers_mut().remove(&name) {

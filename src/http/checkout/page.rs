@@ -13,7 +13,6 @@ use crate::domain::card::{CardOutcome, RefundCourse, TEST_CARDS, TestCard};
 use crate::domain::checkout::{self, CheckoutState};
 use crate::domain::checkout_token::CheckoutToken;
 use crate::domain::money::Currency;
-use crate::domain::order::Order;
 use crate::http::error::ApiError;
 use crate::service::checkout::Checkout;
 
@@ -73,6 +72,8 @@ struct TimeLeft {
     until: String,
     until_text: String,
     seconds: i64,
+    /// Whether the merchant's time stands still.
+    frozen: bool,
 }
 
 /// Test cards that do alike.
@@ -156,7 +157,7 @@ impl<'a> Summary<'a> {
         let order = &checkout.order;
         let currency = order.content.currency;
         let left = match checkout.state() {
-            CheckoutState::Payable(left) => Some(TimeLeft::new(order, left)),
+            CheckoutState::Payable(left) => Some(TimeLeft::new(checkout, left)),
             _ => None,
         };
         Self {
@@ -172,8 +173,8 @@ impl<'a> Summary<'a> {
 }
 
 impl TimeLeft {
-    fn new(order: &Order, left: Duration) -> Self {
-        let until = order.expires_at.to_offset(time::UtcOffset::UTC);
+    fn new(checkout: &Checkout, left: Duration) -> Self {
+        let until = checkout.order.expires_at.to_offset(time::UtcOffset::UTC);
         let machine = format_description!("[year]-[month]-[day]T[hour]:[minute]:[second]Z");
         let people = format_description!("[year]-[month]-[day] [hour]:[minute] UTC");
         Self {
@@ -181,6 +182,7 @@ impl TimeLeft {
             until_text: until.format(people).unwrap_or_default(),
             // Rounded up, so that the page is loaded again when the time is over and not before.
             seconds: left.whole_seconds() + i64::from(left.subsec_nanoseconds() > 0),
+            frozen: checkout.frozen,
         }
     }
 }
