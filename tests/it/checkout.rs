@@ -205,9 +205,9 @@ async fn every_bad_field_is_told_beside_it() {
         let described = format!("aria-describedby=\"{field}-hint {field}-error\"");
         assert!(page.contains(&described) && page.contains(&format!("id=\"{field}-error\"")), "{field}");
     }
-    // The alert names each error too, and leads to its field.
+    // The alert names each field, and leads there.
     let alert = page.split("role=\"alert\"").nth(1).unwrap().split("</div>").next().unwrap();
-    assert!(alert.contains("<a href=\"#number\">Enter a card number.</a>"), "{alert}");
+    assert!(alert.contains("<a href=\"#number\">Card number</a>"), "{alert}");
     assert_eq!(alert.matches("<li>").count(), 3);
     let page = told("number=4242424242424241&expiry=01%2F20&cvc=12").await;
     for error in ["This card number is not valid.", "This month is over.", "The CVC has 3 or 4 digits."] {
