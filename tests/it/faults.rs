@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::support::client::{Held, order, refund};
-use crate::support::{Answer, Merchant};
+use crate::support::{Answer, Merchant, raw};
 
 /// An order, created under a fault.
 async fn create(merchant: &Merchant, no: &str, fault: &str) -> reqwest::Result<Answer> {
@@ -86,6 +86,28 @@ async fn a_connection_is_closed_also_when_others_calls_were_on_it() {
     let get =
         merchant.call(reqwest::Method::GET, "/v1/orders/LOST").header("X-Sandbox-Fault", "response_lost");
     get.try_send().await.expect_err("no answer");
+}
+
+#[tokio::test]
+async fn of_requests_that_come_in_one_piece_only_the_struck_one_is_lost() {
+    let merchant = Merchant::new();
+    merchant.order("PIPELINED", 1).await;
+    let get = |more: &str| {
+        let head = format!("Host: sandbox\r\nX-Api-Key: {}\r\n{more}\r\n", merchant.api_key);
+        format!("GET /v1/orders/PIPELINED HTTP/1.1\r\n{head}")
+    };
+    let lost = get("X-Sandbox-Fault: response_lost\r\n");
+    let answer = raw(&merchant.base_url, format!("{}{lost}{}", get(""), get("")).as_bytes()).await;
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    assert_eq!(answer.matches("HTTP/1.1").count(), 1, "{answer}");
+    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+    assert_eq!(serde_json::from_str::<Value>(body).unwrap()["data"]["out_trade_no"], json!("PIPELINED"));
+
+    assert_eq!(raw(&merchant.base_url, get("X-Sandbox-Fault: request_lost\r\n").as_bytes()).await, "");
+    let cut = raw(&merchant.base_url, get("X-Sandbox-Fault: truncated_response\r\n").as_bytes()).await;
+    let (head, half) = cut.split_once("\r\n\r\n").unwrap();
+    assert!(head.to_lowercase().contains(&format!("content-length: {}", body.len())), "{head}");
+    assert_eq!(half.len(), body.len() / 2);
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! `/sandbox/requests`: the journal of calls under `/v1` (contract, section 7).
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use kukopay_sandbox::db::requests::{self, Kept};
@@ -203,6 +203,23 @@ async fn times_are_those_of_the_merchant_before_the_clock_was_moved() {
     merchant.order("LATE", 100).await;
     let times: Vec<_> = entries(&merchant).await.iter().map(|entry| entry["at"].clone()).collect();
     assert_eq!(times, ["2026-11-04T08:30:00.000Z", "2026-11-04T09:30:00.000Z"]);
+}
+
+/// Another instance cannot ask for what is not written yet.
+#[tokio::test(flavor = "multi_thread")]
+async fn another_instance_has_an_entry_in_a_moment() {
+    let Some(url) = server::database_url() else { return };
+    let process = Process::start(&["--database-url", &url]);
+    let there = Merchant::at(&process.base_url);
+    let here = there.moved_to(server::base_url());
+    there.order("WARM_UP", 1).await;
+    here.all("/sandbox/requests").await;
+    there.order("THERE", 1).await;
+    let answered = Instant::now();
+    while here.all("/sandbox/requests?out_trade_no=THERE").await.is_empty() {
+        assert!(answered.elapsed() < Duration::from_secs(5), "nothing came");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
