@@ -46,7 +46,7 @@ fn what_does_not_fit_is_explained() {
     let at = ["--now", "1764553500"];
     assert!(verify(&header, &at, BODY).0);
     for (header, more, body, why) in [
-        (header.as_str(), ["--now", "1764553501"], BODY.to_vec(), "301 seconds off"),
+        (header.as_str(), ["--now", "1764553501"], BODY.to_vec(), "301 seconds old"),
         (&header, at, [BODY, b"\n"].concat(), "without the line break"),
         (&header, at, [b"{ ", &BODY[1..]].concat(), "parsed and written again"),
         (&header, at, b"{}".to_vec(), "another secret, or over other bytes"),
