@@ -36,9 +36,17 @@ pub enum Command {
     /// Exit with 0 if the sandbox on this machine is ready, else with 1: for a container's health check
     Healthcheck(Address),
     /// Print the header that signs a webhook's body, which is read from standard input as it is
+    ///
+    /// For curl: curl -H "$(kukopay-sandbox sign --secret S < body.json)" --data-binary @body.json URL
+    ///
+    /// Every byte counts: echo adds a line break to a body, printf does not; curl -d takes line breaks out of
+    /// a file, --data-binary does not.
     Sign(Sign),
     /// Check the signature of a webhook's body, which is read from standard input as it is; exit with 0 if
     /// it is valid, else with 1 and the reason
+    ///
+    /// Every byte counts: echo adds a line break to a body, printf does not; and JSON that was parsed and
+    /// written again has other bytes.
     VerifySignature(VerifySignature),
     /// Say whether a client is safe to retry, by what a running sandbox saw of it: exits with 0 if so, with
     /// 1 on findings, and with 2 if there was no answer
@@ -60,7 +68,7 @@ impl fmt::Debug for SigningKey {
     }
 }
 
-/// How a body is signed. (echo adds a line break to a body; printf does not.)
+/// How a body is signed.
 #[derive(Debug, Args)]
 pub struct Sign {
     #[command(flatten)]

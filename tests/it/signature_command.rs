@@ -11,7 +11,8 @@ fn run(arguments: &[&str], body: &[u8]) -> Output {
     let mut command = command(arguments);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    child.stdin.take().unwrap().write_all(body).unwrap();
+    // One that ends before it reads closes the pipe.
+    let _ = child.stdin.take().unwrap().write_all(body);
     child.wait_with_output().unwrap()
 }
 
@@ -33,6 +34,25 @@ fn what_sign_prints_verifies_with_and_without_its_name() {
 }
 
 #[test]
+fn the_secret_may_come_from_the_environment_and_is_never_shown() {
+    for arguments in [&["sign"][..], &["sign", "--help"], &["verify-signature", "--header", "t=1,v1=00"]] {
+        let output = command(arguments).env("KUKOPAY_WEBHOOK_SECRET", "whsec_a").output().unwrap();
+        assert_ne!(output.status.code(), Some(2), "{arguments:?}");
+        let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        assert!(!text.contains("whsec_a"), "{text}");
+    }
+}
+
+#[test]
+fn the_exit_code_tells_what_is_not_valid_from_what_is_not_understood() {
+    let code = |arguments: &[&str]| run(arguments, BODY).status.code();
+    assert_eq!(code(&["verify-signature", "--secret", "a", "--header", "t=1,v1=00"]), Some(1));
+    assert_eq!(code(&["verify-signature", "--header", "t=1,v1=00"]), Some(2));
+    assert_eq!(code(&["verify-signature", "--secret", "a"]), Some(2));
+    assert_eq!(code(&["sign", "--secret", "a", "--timestamp", "now"]), Some(2));
+}
+
+#[test]
 fn the_time_can_be_chosen() {
     let output = run(&["sign", "--secret", "whsec_test", "--timestamp", "1764553200"], b"{}");
     let header = "X-KukoPay-Signature: t=1764553200,\
@@ -50,6 +70,8 @@ fn what_does_not_fit_is_explained() {
         (&header, at, [BODY, b"\n"].concat(), "without the line break"),
         (&header, at, [b"{ ", &BODY[1..]].concat(), "parsed and written again"),
         (&header, at, b"{}".to_vec(), "another secret, or over other bytes"),
+        (&header, ["--now", "1764552800"], BODY.to_vec(), "400 seconds ahead"),
+        (&header.replace("t=", "t=about "), at, BODY.to_vec(), "not a number"),
         ("v1=00", at, BODY.to_vec(), "no timestamp"),
         ("t=1764553200", at, BODY.to_vec(), "no signature"),
     ] {
