@@ -1,7 +1,7 @@
 //! The table `deliveries`, and what moves an event on: leasing what is due, and recording what came of it. An
 //! event is sent by who holds its lease; where it stands only the holder of its newest fence may tell.
 //!
-//! Of one order only the oldest pending event is ever taken ([`TAKE`]). So that the others are not looked at
+//! Of one order only the oldest pending event is ever taken (`TAKE`). So that the others are not looked at
 //! again and again meanwhile, they come due when the oldest does; that is about speed alone. Whoever changes
 //! when one is due has locked the row of its order, as has whoever writes a new event of it.
 

@@ -5,11 +5,11 @@
 //! A finding is for what a client is to blame for, and never for a fault that it met: where the journal
 //! cannot tell, there is none. One file per rule:
 //!
-//! - [`missing_key`], [`new_key`], [`shared_key`]: the key, once per operation
-//! - [`body_changed`]: the same bytes on every attempt
-//! - [`no_backoff`], [`final_error`]: when to send again, and when not to
-//! - [`gave_up`]: an unknown outcome is found out
-//! - [`webhooks`]: events are acknowledged
+//! - `missing_key`, `new_key`, `shared_key`: the key, once per operation
+//! - `body_changed`: the same bytes on every attempt
+//! - `no_backoff`, `final_error`: when to send again, and when not to
+//! - `gave_up`: an unknown outcome is found out
+//! - `webhooks`: events are acknowledged
 
 mod body_changed;
 mod call;
