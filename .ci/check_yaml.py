@@ -1,4 +1,4 @@
-"""Checks docker-compose.yml and the YAML shown in README.md, as far as that goes without Docker."""
+"""Checks docker-compose.yml and the YAML shown in the documentation, as far as that goes without Docker."""
 
 import re
 from pathlib import Path
@@ -30,14 +30,16 @@ def compose() -> None:
     assert volume in document["volumes"], volume
 
 
-def readme() -> None:
-    blocks = re.findall(r"^```yaml\n(.*?)^```$", (ROOT / "README.md").read_text(encoding="utf-8"), re.S | re.M)
-    assert blocks, "README.md shows no YAML"
+def documentation() -> None:
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
+    blocks = re.findall(r"^```yaml\n(.*?)^```$", text, re.S | re.M)
+    assert blocks, "no page shows YAML"
     for block in blocks:
         yaml.safe_load(block)
 
 
 if __name__ == "__main__":
     compose()
-    readme()
-    print("docker-compose.yml and the YAML in README.md are well-formed")
+    documentation()
+    print("docker-compose.yml and the YAML in the documentation are well-formed")

@@ -31,13 +31,16 @@ const DATABASE_RETRY: Duration = Duration::from_millis(500);
 /// Why the sandbox does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The address is not to be had.
+    /// The address cannot be listened on.
     #[error("cannot listen on {0}: {1}; choose another port with --port (0 picks a free one)")]
     Listen(SocketAddr, std::io::Error),
-    /// The database is not to be had.
+    /// The database cannot be opened.
     #[error("{0}")]
     Database(#[from] DbError),
-    /// Fixtures that contradict what the database holds; nothing of them was loaded.
+    /// The database did not come up in time, in seconds.
+    #[error("{0}; gave up after {1} s")]
+    Waited(#[source] DbError, u64),
+    /// Fixtures contradict what the database holds. None was loaded.
     #[error("{0}")]
     Fixtures(String),
 }
@@ -50,6 +53,7 @@ pub struct App {
     server: JoinHandle<()>,
     journal: JournalWorker,
     fixtures: Vec<FixtureFile>,
+    forget_after: Option<time::Duration>,
     workers: TaskTracker,
     stop: CancellationToken,
 }
@@ -77,6 +81,7 @@ impl App {
             gateway,
             address,
             fixtures: config.fixtures,
+            forget_after: config.forget_after,
             workers: TaskTracker::new(),
             stop,
         })
@@ -88,21 +93,34 @@ impl App {
     /// # Errors
     /// A database that says no, or does not come up in time, or fixtures that contradict what it holds.
     pub async fn become_ready(&self) -> Result<(), StartError> {
+        self.bring_tables_up_to_date().await?;
+        self.gateway.follow_time().await?;
+        self.load_fixtures().await?;
+        worker::start(&self.gateway, &self.workers, &self.stop, self.forget_after);
+        self.gateway.health.set_ready();
+        Ok(())
+    }
+
+    async fn bring_tables_up_to_date(&self) -> Result<(), StartError> {
         let started = Instant::now();
+        let mut told = String::new();
         loop {
-            match self.gateway.db.migrate().await {
-                Ok(()) => break,
-                Err(error) if error.is_final_at_start() || started.elapsed() > DATABASE_WITHIN => {
-                    return Err(error.into());
-                }
-                Err(error) => tracing::warn!(%error, "waiting for the database"),
+            let error = match self.gateway.db.migrate().await {
+                Ok(()) => return Ok(()),
+                Err(error) if error.is_final_at_start() => return Err(error.into()),
+                Err(error) => error,
+            };
+            if started.elapsed() > DATABASE_WITHIN {
+                return Err(StartError::Waited(error, DATABASE_WITHIN.as_secs()));
+            }
+            // Each cause is logged once, not with every attempt.
+            let cause = error.to_string();
+            if cause != told {
+                tracing::warn!("{cause}, waiting up to {} s", DATABASE_WITHIN.as_secs());
+                told = cause;
             }
             tokio::time::sleep(DATABASE_RETRY).await;
         }
-        self.load_fixtures().await?;
-        worker::start(&self.gateway, &self.workers, &self.stop);
-        self.gateway.set_ready();
-        Ok(())
     }
 
     async fn load_fixtures(&self) -> Result<(), StartError> {
@@ -136,7 +154,7 @@ impl App {
             let _ = self.server.await;
             self.gateway.running.wait().await;
             self.workers.wait().await;
-            // Last, since the others' calls are in it.
+            // Last: it writes the entries of the calls that finished just now.
             self.journal.stop().await;
         };
         if tokio::time::timeout(FINISH_WITHIN, finish).await.is_err() {
@@ -148,7 +166,7 @@ impl App {
     }
 }
 
-/// The address under which one connects to a listener: for the unspecified address, loopback.
+/// The address that a client connects to: loopback where the listener is on the unspecified address.
 pub(crate) fn reachable(address: SocketAddr) -> SocketAddr {
     match address {
         SocketAddr::V4(v4) if v4.ip().is_unspecified() => (std::net::Ipv4Addr::LOCALHOST, v4.port()).into(),

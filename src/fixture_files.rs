@@ -1,5 +1,5 @@
-//! Files of fixtures, as `serve --fixtures` reads them: every file of a folder, in JSON or YAML. What is
-//! wrong is said with its file, line and field. What a fixture may hold is `domain::fixtures`'.
+//! The files that `serve --fixtures` reads: every file of a folder, in JSON or YAML. An error names its file, line
+//! and field. `domain::fixtures` says what a fixture may hold.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,13 +10,13 @@ use serde_json::{Map, Value};
 use serde_saphyr::Spanned;
 
 use crate::domain::api_key;
-use crate::domain::fields::FieldError;
 use crate::domain::fixtures::Fixtures;
 use crate::domain::id::MerchantId;
-use crate::domain::strict_json;
-use crate::domain::web_url::NotifyPolicy;
+use crate::domain::json::fields::FieldError;
+use crate::domain::json::strict;
+use crate::domain::webhook::web_url::NotifyPolicy;
 
-/// The merchant of a file that names no key.
+/// The API key of a file that names none.
 const DEFAULT_API_KEY: &str = "kuko_test_local_000001";
 
 /// Lines by JSON pointer.
@@ -32,7 +32,7 @@ pub struct FixtureFile {
     places: Places,
 }
 
-/// Where the members of a file stand.
+/// The lines of a file's members.
 #[derive(Debug)]
 struct Places {
     path: PathBuf,
@@ -46,7 +46,7 @@ impl FixtureFile {
         &self.places.path
     }
 
-    /// Says what is wrong with this file: its name, line and field.
+    /// Describes errors in this file by its name, line and field.
     #[must_use]
     pub fn describe(&self, errors: &[FieldError]) -> String {
         self.places.describe(errors)
@@ -62,7 +62,7 @@ impl Places {
         lines.collect::<Vec<_>>().join("\n")
     }
 
-    /// The line of a place; of what is missing, that of what it is missing from.
+    /// The line of a JSON pointer; for a missing member, the line of its object.
     fn line(&self, pointer: &str) -> u64 {
         let mut place = pointer;
         loop {
@@ -80,7 +80,7 @@ impl Places {
 /// Reads every `.json`, `.yaml` and `.yml` file of a folder, in the order of their names.
 ///
 /// # Errors
-/// All that is wrong, a line each.
+/// All errors, one per line.
 pub fn read(directory: &Path, policy: NotifyPolicy) -> Result<Vec<FixtureFile>, String> {
     let unreadable = |error: std::io::Error| format!("{}: {error}", directory.display());
     let mut paths = Vec::new();
@@ -115,7 +115,7 @@ fn read_file(path: PathBuf, policy: NotifyPolicy) -> Result<FixtureFile, String>
         Some(key) => api_key::merchant_of(key.as_str().unwrap_or_default()),
         None => api_key::merchant_of(DEFAULT_API_KEY),
     };
-    // The key itself is not told: it may be a live one.
+    // The message does not quote the key: it may be a live one.
     let merchant = merchant.map_err(|_| {
         places.describe(&[FieldError {
             param: "/api_key".to_owned(),
@@ -132,8 +132,8 @@ fn parse(path: &Path, text: &str) -> Result<(Map<String, Value>, Lines), String>
     let tree = serde_saphyr::from_str::<Spanned<Node>>(text);
     let mut lines = BTreeMap::new();
     if path.extension().is_some_and(|extension| extension == "json") {
-        let object = strict_json::parse_object(text.as_bytes())?;
-        // Nearly all JSON is YAML too; where it is not, lines are not told.
+        let object = strict::parse_object(text.as_bytes())?;
+        // Nearly all JSON is YAML, too. For the rest, errors name no lines.
         if let Ok(tree) = tree {
             tree.value.locate("", tree.referenced.line(), &mut lines);
         }
@@ -155,7 +155,7 @@ enum Node {
 }
 
 impl Node {
-    /// The plain value; notes its line, and those of all in it, under their JSON pointers.
+    /// The plain value. Notes the lines of all its parts under their JSON pointers.
     fn locate(self, pointer: &str, line: u64, lines: &mut Lines) -> Value {
         lines.insert(pointer.to_owned(), line);
         match self {

@@ -1,32 +1,40 @@
-//! The embedded PostgreSQL: one inside the process, on a directory or on nothing. The only file that
-//! knows the crate behind it.
+//! The embedded PostgreSQL inside the process, on a directory or a temporary one. Only this file knows the crate
+//! behind it.
 
-use std::fs::{File, TryLockError};
-use std::path::{Path, PathBuf};
+mod folder;
+mod runtime_cache;
+
+use std::path::PathBuf;
 
 use pglite_oxide::PgliteServer;
 
 use super::DbError;
+use folder::Folder;
+
+pub(super) use runtime_cache::prepare;
 
 /// A running embedded database.
 #[derive(Debug)]
 pub(super) struct Embedded {
     server: PgliteServer,
-    // Held, not read: the operating system frees the lock when the process ends, however it ends.
-    _lock: Option<File>,
+    // Held for its lock, which lasts as long as the process. A temporary folder is deleted with it.
+    _folder: Folder,
 }
 
 impl Embedded {
-    /// Starts the database on a directory, which is created where it is missing; without one, on a
-    /// temporary directory that is removed with the process.
+    /// Starts the database on a directory, which is created if it is missing. Without one, starts it on a temporary
+    /// directory, which is deleted with the process, or by the next start if the process was killed.
     pub(super) async fn start(directory: Option<PathBuf>) -> Result<Self, DbError> {
-        let start = move || match directory {
-            Some(directory) => {
-                let lock = lock(&directory)?;
-                let server = PgliteServer::builder().path(directory.join("postgres")).start();
-                Ok(Self { server: server.map_err(failed)?, _lock: Some(lock) })
-            }
-            None => Ok(Self { server: PgliteServer::temporary_tcp().map_err(failed)?, _lock: None }),
+        let start = move || {
+            let folder = match directory {
+                Some(directory) => Folder::lasting(directory)?,
+                None => Folder::temporary()?,
+            };
+            let builder = PgliteServer::builder().path(folder.path().join("postgres"));
+            // Checkpoints recycle the log (see `db/vacuum.rs`); this bounds how much is kept for reuse.
+            let server =
+                builder.postgres_config("min_wal_size", "32MB").postgres_config("max_wal_size", "64MB");
+            Ok(Self { server: server.start().map_err(failed)?, _folder: folder })
         };
         tokio::task::spawn_blocking(start).await.map_err(failed)?
     }
@@ -47,21 +55,4 @@ impl Embedded {
 
 fn failed(error: impl std::fmt::Display) -> DbError {
     DbError::Setup(format!("the embedded database does not start: {error:#}"))
-}
-
-fn lock(directory: &Path) -> Result<File, DbError> {
-    let shown = directory.display();
-    std::fs::create_dir_all(directory)
-        .and_then(|()| File::create(directory.join("lock")))
-        .map_err(|error| DbError::Setup(format!("the data directory {shown} cannot be used: {error}")))
-        .and_then(|file| match file.try_lock() {
-            Ok(()) => Ok(file),
-            Err(TryLockError::WouldBlock) => Err(DbError::Setup(format!(
-                "another kukopay-sandbox is running on the data directory {shown}; stop it, or choose another \
-                 directory with --data-dir or none with --ephemeral"
-            ))),
-            Err(TryLockError::Error(error)) => {
-                Err(DbError::Setup(format!("the data directory {shown} cannot be locked: {error}")))
-            }
-        })
 }

@@ -1,5 +1,6 @@
-//! What can go wrong in the database, sorted by what it means for a request: gone for now, or a bug.
+//! Errors of the database, sorted by what they mean for a request: unavailable for the moment, or a bug.
 
+use sqlx::error::DatabaseError;
 use sqlx::migrate::MigrateError;
 
 /// An error of the database.
@@ -9,10 +10,16 @@ pub enum DbError {
     /// a moment.
     #[error("the database is not available: {0}")]
     Unavailable(#[source] sqlx::Error),
-    /// It refused what it was asked; a bug here.
+    /// It could not be reached at start, for a cause that may pass.
+    #[error("{0}")]
+    Unreachable(String),
+    /// It refused a statement; a bug in the sandbox.
     #[error("the database refused a statement: {0}")]
     Failed(#[source] sqlx::Error),
-    /// A stored value is none that this program writes.
+    /// The merchant is being emptied; the same request may succeed in a moment.
+    #[error("the merchant is being emptied")]
+    Emptying,
+    /// A stored value is one that this program never writes.
     #[error("the database holds an unknown {0}")]
     Corrupt(&'static str),
     /// It cannot be set up as configured; retrying does not help.
@@ -23,11 +30,10 @@ pub enum DbError {
 /// Classes of SQLSTATE after which the same request may succeed: connection lost, conflict between
 /// transactions, out of resources, cancelled (a statement that ran into its time limit) or shut down.
 const PASSING: [&str; 4] = ["08", "40", "53", "57"];
-/// A lock that was not to be had in time.
+/// A lock that was not granted in time.
 const LOCK_NOT_AVAILABLE: &str = "55P03";
-/// Classes of SQLSTATE at connection time that no waiting cures: wrong password, no such database,
-/// missing right.
-const MISCONFIGURED: [&str; 3] = ["28", "3D", "42501"];
+/// Within class 08, but about a start-up parameter that the server, or a pooler in front of it, does not accept.
+const PROTOCOL_VIOLATION: &str = "08P01";
 
 impl From<sqlx::Error> for DbError {
     fn from(error: sqlx::Error) -> Self {
@@ -38,9 +44,7 @@ impl From<sqlx::Error> for DbError {
             | sqlx::Error::PoolClosed
             | sqlx::Error::Protocol(_)
             | sqlx::Error::WorkerCrashed => true,
-            sqlx::Error::Database(refused) => refused.code().is_some_and(|code| {
-                code == LOCK_NOT_AVAILABLE || PASSING.iter().any(|class| code.starts_with(class))
-            }),
+            sqlx::Error::Database(refused) => Self::may_pass(&**refused),
             _ => false,
         };
         if passing { Self::Unavailable(error) } else { Self::Failed(error) }
@@ -48,12 +52,21 @@ impl From<sqlx::Error> for DbError {
 }
 
 impl DbError {
-    /// The error of work that was given up, as it took longer than it may.
-    pub(crate) const fn took_too_long() -> Self {
-        Self::Unavailable(sqlx::Error::PoolTimedOut)
+    /// The same error for another call of the same batch.
+    #[must_use]
+    pub(crate) fn again(&self) -> Self {
+        Self::Unavailable(sqlx::Error::Protocol(self.to_string()))
     }
 
-    /// An error of the migrations, which run at start: what a person can mend is said as such.
+    /// Whether the same may succeed in a moment, after the database has said no.
+    pub(super) fn may_pass(refused: &dyn DatabaseError) -> bool {
+        refused.code().is_some_and(|code| {
+            code == LOCK_NOT_AVAILABLE
+                || code != PROTOCOL_VIOLATION && PASSING.iter().any(|class| code.starts_with(class))
+        })
+    }
+
+    /// An error of the migrations, which run at start. If a person can mend it, it says how.
     pub(super) fn from_migration(error: MigrateError) -> Self {
         let text = error.to_string();
         match error {
@@ -71,15 +84,20 @@ impl DbError {
         }
     }
 
-    /// Whether waiting for the database to come up is in vain, because it is up and says no.
+    /// Whether somebody else held a lock for too long.
     #[must_use]
-    pub fn is_final_at_start(&self) -> bool {
+    pub fn is_lock_timeout(&self) -> bool {
         match self {
-            Self::Failed(sqlx::Error::Database(refused)) => {
-                refused.code().is_some_and(|code| MISCONFIGURED.iter().any(|class| code.starts_with(class)))
+            Self::Unavailable(sqlx::Error::Database(refused)) => {
+                refused.code().is_some_and(|code| code == LOCK_NOT_AVAILABLE)
             }
-            Self::Unavailable(_) => false,
-            _ => true,
+            _ => false,
         }
+    }
+
+    /// Whether waiting for the database is in vain, because it is up and refuses.
+    #[must_use]
+    pub const fn is_final_at_start(&self) -> bool {
+        !matches!(self, Self::Unavailable(_) | Self::Unreachable(_) | Self::Emptying)
     }
 }

@@ -1,14 +1,16 @@
-//! The table `faults`: the rules of a merchant, and how often each has struck. The counts are exact,
-//! whatever number of calls arrive at once on whatever number of instances.
+//! The table `faults`: the rules of a merchant, and how often each has struck. The counts are exact, however many
+//! calls arrive at once on however many instances.
 
 use sqlx::postgres::PgRow;
 use sqlx::{FromRow, PgConnection, Row};
 use uuid::Uuid;
 
-use super::DbError;
-use super::orders::unknown;
-use crate::domain::fault::{Fault, FaultOptions};
-use crate::domain::fault_rule::{FaultRule, Matcher, RuleContent};
+use super::row::unknown;
+use super::{DbError, Tx};
+use crate::domain::fault::Fault;
+use crate::domain::fault::matcher::Matcher;
+use crate::domain::fault::options::FaultOptions;
+use crate::domain::fault::rule::{FaultRule, RuleContent};
 use crate::domain::id::{FaultId, MerchantId};
 
 macro_rules! columns {
@@ -19,7 +21,7 @@ macro_rules! columns {
 }
 
 super::declare_statements! {
-    /// Nothing is written where the merchant has `$16` rules already.
+    /// Nothing is written if the merchant already has `$16` rules.
     INSERT = concat!("
         INSERT INTO faults (merchant_id, ", columns!(), ")
         SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9::bigint, $10::bigint, $11::bigint, $12::bigint,
@@ -37,11 +39,15 @@ super::declare_statements! {
         SELECT ", columns!(), " FROM faults
         WHERE merchant_id = $1 AND (times IS NULL OR fired < times) ORDER BY fault_id");
 
-    /// Makes room: rules that may strike no more, the oldest first.
+    /// In one order, so that no two transactions wait for each other.
+    LOCK = "
+        SELECT FROM faults WHERE merchant_id = $1 AND fault_id = ANY($2) ORDER BY fault_id FOR NO KEY UPDATE";
+
+    /// Deletes rules that may strike no more, the oldest first.
     FORGET = "
-        DELETE FROM faults WHERE merchant_id = $1 AND fault_id IN (
+        DELETE FROM faults WHERE merchant_id = $1 AND fault_id = ANY(ARRAY(
             SELECT fault_id FROM faults WHERE merchant_id = $1 AND fired >= times
-            ORDER BY fault_id LIMIT $2)";
+            ORDER BY fault_id LIMIT $2))";
 
     DRAW = "
         UPDATE faults SET drawn = drawn + 1
@@ -92,9 +98,6 @@ impl FromRow<'_, PgRow> for FaultRule {
 }
 
 /// Writes a new rule. False where the merchant has `limit` rules already.
-///
-/// # Errors
-/// Those of the database.
 pub async fn insert(
     conn: &mut PgConnection,
     merchant: MerchantId,
@@ -125,9 +128,6 @@ pub async fn insert(
 }
 
 /// A rule by its id.
-///
-/// # Errors
-/// Those of the database.
 pub async fn find(
     conn: &mut PgConnection,
     merchant: MerchantId,
@@ -138,9 +138,6 @@ pub async fn find(
 }
 
 /// A merchant's rules from the newest on, or from the one after `before` on, at most `limit`.
-///
-/// # Errors
-/// Those of the database.
 pub async fn list(
     conn: &mut PgConnection,
     merchant: MerchantId,
@@ -152,17 +149,18 @@ pub async fn list(
 }
 
 /// The rules that may still strike, the oldest first.
-///
-/// # Errors
-/// Those of the database.
 pub async fn live(conn: &mut PgConnection, merchant: MerchantId) -> Result<Vec<FaultRule>, DbError> {
     Ok(sqlx::query_as(LIVE).bind(merchant.uuid()).fetch_all(conn).await?)
 }
 
+/// Locks rules until the end of the transaction, for one that may let several of them strike.
+pub async fn lock(tx: &mut Tx<'_>, rules: &[FaultRule]) -> Result<(), DbError> {
+    let ids: Vec<_> = rules.iter().map(|rule| rule.fault_id.uuid()).collect();
+    sqlx::query(LOCK).bind(tx.merchant().uuid()).bind(ids).execute(&mut **tx).await?;
+    Ok(())
+}
+
 /// Deletes at most `limit` of the rules that may strike no more, the oldest first.
-///
-/// # Errors
-/// Those of the database.
 pub async fn forget(conn: &mut PgConnection, merchant: MerchantId, limit: i64) -> Result<(), DbError> {
     sqlx::query(FORGET).bind(merchant.uuid()).bind(limit).execute(conn).await?;
     Ok(())
@@ -170,9 +168,6 @@ pub async fn forget(conn: &mut PgConnection, merchant: MerchantId, limit: i64) -
 
 /// Counts an occasion that matches a rule, and returns which one it is, from 1 on. `None` where the rule
 /// may strike no more.
-///
-/// # Errors
-/// Those of the database.
 pub async fn draw(
     conn: &mut PgConnection,
     merchant: MerchantId,
@@ -183,18 +178,12 @@ pub async fn draw(
 }
 
 /// Lets a rule strike. False where it may no more.
-///
-/// # Errors
-/// Those of the database.
 pub async fn fire(conn: &mut PgConnection, merchant: MerchantId, fault_id: FaultId) -> Result<bool, DbError> {
     let fire = sqlx::query(FIRE).bind(merchant.uuid()).bind(fault_id.uuid());
     Ok(fire.execute(conn).await?.rows_affected() == 1)
 }
 
 /// Deletes a rule, or all of a merchant's, and returns how many.
-///
-/// # Errors
-/// Those of the database.
 pub async fn delete(
     conn: &mut PgConnection,
     merchant: MerchantId,

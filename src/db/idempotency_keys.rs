@@ -1,12 +1,14 @@
-//! The table `idempotency_keys`: claims with lease and fence, and the responses stored under them. What
-//! a stored key means for a request is decided by `service::idempotent`.
+//! The table `idempotency_keys`: claims with their leases, and the responses stored under them. A claim is
+//! identified by the request that made it. No other request makes a claim with that id, so a request that has lost
+//! its claim can write nothing under a later one. `service::idempotent` decides what a stored key means for a
+//! request.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::postgres::types::PgInterval;
-use sqlx::postgres::{PgArguments, PgRow};
-use sqlx::query::QueryAs;
-use sqlx::{FromRow, PgConnection, Postgres, Row};
+use bytes::Bytes;
+use sqlx::postgres::PgRow;
+use sqlx::{FromRow, PgConnection, Row};
 use time::OffsetDateTime;
 
 use super::{DbError, merchant_now, merchant_now_or_new, open_merchant};
@@ -14,69 +16,91 @@ use crate::domain::id::{MerchantId, RequestId};
 use crate::domain::idempotency::{BoundRequest, Fingerprint, IdempotencyKey};
 
 super::declare_statements! {
-    /// A new claim, which also opens the merchant. Its commit need not reach the disk: the commit of
-    /// the work flushes all that came before it, and a claim lost in a crash guards nothing.
-    CLAIM = concat!(open_merchant!(), "
-        INSERT INTO idempotency_keys
-            (merchant_id, key, fingerprint, method, target, request_body, request_id, lease_until, created_at)
-        SELECT $1, $2, $3, $4, $5, $6, $7, clock_timestamp() + $8, ", merchant_now_or_new!(), "
-        WHERE set_config('synchronous_commit', 'off', true) = 'off'
-        ON CONFLICT (merchant_id, key) DO NOTHING
-        RETURNING fence, created_at AS now");
+    /// Claims new keys, and returns those that are in use. A key that another request is just claiming is missing
+    /// from the rows. The merchant is created if it is new; while it is being emptied, nothing is claimed. The
+    /// commit need not reach the disk: the commit of the work flushes everything before it, and a claim lost in a
+    /// crash protects nothing.
+    CLAIM = concat!(open_merchant!(), ",
+        asked AS (
+            SELECT * FROM unnest($2::text[], $3::bytea[], $4::text[], $5::text[], $6::bytea[], $7::uuid[],
+                                 $8::bigint[])
+                AS asked (key, fingerprint, method, path, request_body, request_id, lease_ms)),
+        found AS (
+            SELECT key, found.* FROM asked, LATERAL (
+                SELECT k.state, k.fingerprint, k.method, k.path, k.request_body, k.request_id, k.status,
+                       k.response_body, k.lease_until > clock_timestamp() AS leased,
+                       k.created_at + make_interval(hours => $9) <= ", merchant_now!(), " AS expired
+                FROM idempotency_keys k JOIN merchants m USING (merchant_id)
+                WHERE k.merchant_id = $1 AND k.key = asked.key LIMIT 1) found),
+        claimed AS (
+            INSERT INTO idempotency_keys
+                (merchant_id, key, fingerprint, method, path, request_body, request_id, lease_until,
+                 created_at)
+            SELECT $1, key, fingerprint, method, path, request_body, request_id,
+                   clock_timestamp() + lease_ms * interval '1 millisecond', ", merchant_now_or_new!(), "
+            FROM asked
+            WHERE set_config('synchronous_commit', 'off', true) = 'off'
+                AND NOT EXISTS (SELECT FROM merchants WHERE merchant_id = $1 AND emptying)
+                AND NOT EXISTS (SELECT FROM found WHERE found.key = asked.key)
+            ORDER BY key
+            ON CONFLICT (merchant_id, key) DO NOTHING
+            RETURNING key, request_id, created_at)
+        SELECT key, created_at AS now, NULL AS state, NULL::bytea AS fingerprint, NULL AS method,
+               NULL AS path, NULL::bytea AS request_body, request_id, NULL::smallint AS status,
+               NULL::bytea AS response_body, NULL::boolean AS leased, NULL::boolean AS expired FROM claimed
+        UNION ALL
+        SELECT key, NULL, state, fingerprint, method, path, request_body, request_id, status, response_body,
+               leased, expired FROM found");
 
-    FIND = concat!("
-        SELECT state, fence, fingerprint, method, target, request_body, request_id, status, response_body,
-               lease_until > clock_timestamp() AS leased,
-               created_at + make_interval(hours => $3) <= ", merchant_now!(), " AS expired
-        FROM idempotency_keys JOIN merchants m USING (merchant_id) WHERE merchant_id = $1 AND key = $2");
-
-    /// A claim over a key that was found free, unless somebody else has claimed it since. `$9` tells
-    /// that the key had expired and is new again.
+    /// Claims a key that was found free, held by the request `$10` before, unless another request has claimed it
+    /// since. A lease that ends frees only a key in progress. `$9` says that the key had expired and counts as new.
     RECLAIM = concat!("
         UPDATE idempotency_keys k
-        SET state = 'in_progress', fence = fence + 1, lease_until = clock_timestamp() + $8, request_id = $7,
-            fingerprint = $3, method = $4, target = $5, request_body = $6, status = NULL, response_body = NULL,
+        SET state = 'in_progress', lease_until = clock_timestamp() + $8 * interval '1 millisecond',
+            request_id = $7,
+            fingerprint = $3, method = $4, path = $5, request_body = $6, status = NULL, response_body = NULL,
             created_at = CASE WHEN $9 THEN ", merchant_now!(), " ELSE created_at END
         FROM merchants m
-        WHERE m.merchant_id = $1 AND k.merchant_id = $1 AND key = $2 AND fence = $10
-            AND (state = 'released' OR (state = 'completed' AND $9) OR lease_until <= clock_timestamp())
-        RETURNING fence, ", merchant_now!(), " AS now");
+        WHERE m.merchant_id = $1 AND k.merchant_id = $1 AND key = $2 AND request_id = $10
+            AND (state = 'released' OR (state = 'completed' AND $9)
+                 OR (state = 'in_progress' AND lease_until <= clock_timestamp()))
+        RETURNING request_id, ", merchant_now!(), " AS now");
 
     COMPLETE = "
         UPDATE idempotency_keys SET state = 'completed', status = $4, response_body = $5
-        WHERE merchant_id = $1 AND key = $2 AND fence = $3 AND state = 'in_progress'";
+        WHERE merchant_id = $1 AND key = $2 AND request_id = $3 AND state = 'in_progress'";
 
     RELEASE = "
         UPDATE idempotency_keys SET state = 'released'
-        WHERE merchant_id = $1 AND key = $2 AND fence = $3 AND state = 'in_progress'";
+        WHERE merchant_id = $1 AND key = $2 AND request_id = $3 AND state = 'in_progress'";
 
     SWEEP = concat!("
-        DELETE FROM idempotency_keys WHERE merchant_id = $1 AND key IN (
+        DELETE FROM idempotency_keys WHERE merchant_id = $1 AND key = ANY(ARRAY(
             SELECT key FROM idempotency_keys
             WHERE merchant_id = $1 AND created_at <= ", merchant_now_or_new!(), " - make_interval(hours => $2)
-            ORDER BY created_at LIMIT $3)");
+                AND (state <> 'in_progress' OR lease_until <= clock_timestamp())
+            ORDER BY created_at LIMIT $3))");
 }
 
-/// Runs once, when a process starts that is alone on its data; so it may look at every key.
+/// Runs once, at the start of a process that is alone on its data, so it may read every key.
 const RELEASE_ALL: &str = "UPDATE idempotency_keys SET state = 'released' WHERE state = 'in_progress'";
 
-/// A key, claimed: the right to write under it for as long as nobody raises its fence.
-#[derive(Debug)]
+/// A claimed key: the right to write under it until another request claims it.
+#[derive(Debug, Clone, Copy)]
 pub struct Claim {
-    fence: i64,
+    /// The request that claimed it, and no other.
+    pub(super) request_id: RequestId,
     /// The merchant's time at the claim.
     pub now: OffsetDateTime,
 }
 
-/// What a claim is made with.
-#[derive(Debug)]
-pub struct ClaimRequest<'a> {
-    /// Whose key it is.
-    pub merchant: MerchantId,
+/// A request for a claim.
+#[derive(Debug, Clone)]
+pub struct ClaimRequest {
     /// The key.
-    pub key: &'a IdempotencyKey,
+    pub key: IdempotencyKey,
     /// The request that the key becomes bound to.
-    pub bound: &'a BoundRequest,
+    pub bound: Arc<BoundRequest>,
     /// That request's fingerprint.
     pub fingerprint: Fingerprint,
     /// The id of the response that will be stored.
@@ -85,28 +109,25 @@ pub struct ClaimRequest<'a> {
     pub lease: Duration,
 }
 
-impl ClaimRequest<'_> {
-    /// A statement that claims, with all that a claim writes bound to it as `$1` to `$8`.
-    fn query(&self, sql: &'static str) -> QueryAs<'_, Postgres, Claim, PgArguments> {
-        sqlx::query_as(sql)
-            .bind(self.merchant.uuid())
-            .bind(self.key.as_str())
-            .bind(self.fingerprint)
-            .bind(&self.bound.method)
-            .bind(&self.bound.target)
-            .bind(&self.bound.body)
-            .bind(self.request_id.uuid())
-            .bind(interval(self.lease))
-    }
+/// The outcome of a claim.
+#[derive(Debug)]
+pub enum Claimed {
+    /// The key is ours.
+    Ours(Claim),
+    /// It is in use.
+    Found(StoredKey),
+    /// Another request is just claiming it, or the merchant is being emptied.
+    Contended,
 }
 
 /// A key that is in use.
 #[derive(Debug)]
 pub struct StoredKey {
-    fence: i64,
+    /// The request that holds or completed it.
+    request_id: RequestId,
     /// Who holds it, or what it holds.
     pub state: KeyState,
-    /// Whether its hours are over, by the merchant's time.
+    /// Whether its 24 hours are over, by the merchant's time.
     pub expired: bool,
     /// The fingerprint of the request that it is bound to.
     pub fingerprint: Fingerprint,
@@ -128,143 +149,162 @@ pub enum KeyState {
         /// Its HTTP status.
         status: u16,
         /// Its body.
-        body: Vec<u8>,
+        body: Bytes,
     },
 }
 
 impl FromRow<'_, PgRow> for Claim {
     fn from_row(row: &PgRow) -> sqlx::Result<Self> {
-        Ok(Self { fence: row.try_get("fence")?, now: row.try_get("now")? })
+        let request_id = RequestId::from_uuid(row.try_get("request_id")?);
+        Ok(Self { request_id, now: row.try_get("now")? })
     }
 }
 
 impl FromRow<'_, PgRow> for StoredKey {
     fn from_row(row: &PgRow) -> sqlx::Result<Self> {
+        let request_id = RequestId::from_uuid(row.try_get("request_id")?);
         let state = match row.try_get("state")? {
             "completed" => KeyState::Completed {
-                request_id: RequestId::from_uuid(row.try_get("request_id")?),
+                request_id,
                 status: u16::try_from(row.try_get::<i16, _>("status")?).unwrap_or_default(),
-                body: row.try_get("response_body")?,
+                body: row.try_get::<Vec<u8>, _>("response_body")?.into(),
             },
             "in_progress" if row.try_get("leased")? => KeyState::InProgress,
             _ => KeyState::Free,
         };
         Ok(Self {
-            fence: row.try_get("fence")?,
+            request_id,
             state,
             expired: row.try_get("expired")?,
             fingerprint: row.try_get("fingerprint")?,
             bound: BoundRequest {
                 method: row.try_get("method")?,
-                target: row.try_get("target")?,
+                path: row.try_get("path")?,
                 body: row.try_get("request_body")?,
             },
         })
     }
 }
 
-/// Claims a key that nobody has used. `None` where it is in use; this waits for no other request.
+/// Claims keys of a merchant, each for its own request, and returns the outcomes in the same order. Waits for no
+/// other request.
 ///
 /// # Errors
-/// Those of the database.
-pub async fn claim(conn: &mut PgConnection, request: &ClaimRequest<'_>) -> Result<Option<Claim>, DbError> {
-    Ok(request.query(CLAIM).fetch_optional(conn).await?)
-}
-
-/// Reads a key. `None` where nobody uses it any more.
-///
-/// # Errors
-/// Those of the database.
-pub async fn find(
+/// Those of the database; then none is claimed.
+pub async fn claim_all(
     conn: &mut PgConnection,
     merchant: MerchantId,
-    key: &IdempotencyKey,
+    requests: &[ClaimRequest],
     kept_hours: i32,
-) -> Result<Option<StoredKey>, DbError> {
-    let find = sqlx::query_as(FIND).bind(merchant.uuid()).bind(key.as_str()).bind(kept_hours);
-    Ok(find.fetch_optional(conn).await?)
+) -> Result<Vec<Claimed>, DbError> {
+    fn all<'r, T>(requests: &'r [ClaimRequest], read: impl Fn(&'r ClaimRequest) -> T) -> Vec<T> {
+        requests.iter().map(read).collect()
+    }
+    let rows = sqlx::query(CLAIM)
+        .bind(merchant.uuid())
+        .bind(all(requests, |request| request.key.as_str()))
+        .bind(all(requests, |request| request.fingerprint.as_slice()))
+        .bind(all(requests, |request| request.bound.method.as_str()))
+        .bind(all(requests, |request| request.bound.path.as_str()))
+        .bind(all(requests, |request| request.bound.body.as_slice()))
+        .bind(all(requests, |request| request.request_id.uuid()))
+        .bind(all(requests, |request| milliseconds(request.lease)))
+        .bind(kept_hours)
+        .fetch_all(conn)
+        .await?;
+    let outcome = |request: &ClaimRequest| -> Result<Claimed, DbError> {
+        for row in &rows {
+            if row.try_get::<&str, _>("key")? != request.key.as_str() {
+                continue;
+            }
+            if row.try_get::<Option<OffsetDateTime>, _>("now")?.is_none() {
+                return Ok(Claimed::Found(StoredKey::from_row(row)?));
+            }
+            let claim = Claim::from_row(row)?;
+            // Another member of the batch may have the same key.
+            let ours = claim.request_id == request.request_id;
+            return Ok(if ours { Claimed::Ours(claim) } else { Claimed::Contended });
+        }
+        Ok(Claimed::Contended)
+    };
+    requests.iter().map(outcome).collect()
 }
 
-/// Claims a key that was found free or expired. `None` where somebody else was faster.
-///
-/// # Errors
-/// Those of the database.
+/// Claims a key that was found free or expired. `None` if another request was faster.
 pub async fn reclaim(
     conn: &mut PgConnection,
-    request: &ClaimRequest<'_>,
+    merchant: MerchantId,
+    request: &ClaimRequest,
     found: &StoredKey,
 ) -> Result<Option<Claim>, DbError> {
-    let claim = request.query(RECLAIM).bind(found.expired).bind(found.fence);
+    let claim = sqlx::query_as(RECLAIM)
+        .bind(merchant.uuid())
+        .bind(request.key.as_str())
+        .bind(request.fingerprint)
+        .bind(&request.bound.method)
+        .bind(&request.bound.path)
+        .bind(&request.bound.body)
+        .bind(request.request_id.uuid())
+        .bind(milliseconds(request.lease))
+        .bind(found.expired)
+        .bind(found.request_id.uuid());
     Ok(claim.fetch_optional(conn).await?)
 }
 
 /// A response, to be stored under a claimed key.
 #[derive(Debug)]
-pub struct Completion<'a> {
-    /// Whose key it is.
-    pub merchant: MerchantId,
+pub struct Completion {
     /// The key.
-    pub key: &'a IdempotencyKey,
+    pub key: IdempotencyKey,
     /// The claim over it.
-    pub claim: &'a Claim,
+    pub claim: Claim,
     /// The response's HTTP status.
     pub status: u16,
     /// The response's body.
-    pub body: &'a [u8],
+    pub body: Bytes,
 }
 
-impl Completion<'_> {
-    /// Binds key, fence, status and body, in this order.
-    pub(super) fn bind<'q>(
-        &'q self,
-        query: sqlx::query::Query<'q, Postgres, PgArguments>,
-    ) -> sqlx::query::Query<'q, Postgres, PgArguments> {
-        query
-            .bind(self.key.as_str())
-            .bind(self.claim.fence)
-            .bind(i16::try_from(self.status).unwrap_or_default())
-            .bind(self.body)
+impl Completion {
+    /// The status as the database stores it.
+    pub(super) fn stored_status(&self) -> i16 {
+        i16::try_from(self.status).unwrap_or_default()
     }
 }
 
-/// Stores the response under a claimed key. False where the claim is no longer ours: then nothing that
-/// this transaction wrote may be committed.
-///
-/// # Errors
-/// Those of the database.
-pub async fn complete(conn: &mut PgConnection, completion: &Completion<'_>) -> Result<bool, DbError> {
-    let update = completion.bind(sqlx::query(COMPLETE).bind(completion.merchant.uuid()));
+/// Stores the response under a claimed key. Returns false if the claim is lost: then nothing that this transaction
+/// wrote may be committed.
+pub async fn complete(
+    conn: &mut PgConnection,
+    merchant: MerchantId,
+    completion: &Completion,
+) -> Result<bool, DbError> {
+    let update = sqlx::query(COMPLETE)
+        .bind(merchant.uuid())
+        .bind(completion.key.as_str())
+        .bind(completion.claim.request_id.uuid())
+        .bind(completion.stored_status())
+        .bind(completion.body.as_ref());
     Ok(update.execute(conn).await?.rows_affected() == 1)
 }
 
-/// Gives a claimed key up, so that the next request runs. Does nothing where the claim is no longer
-/// ours.
-///
-/// # Errors
-/// Those of the database.
+/// Releases a claimed key, so that the next request runs. Returns false if the claim is lost: then nothing that this
+/// transaction wrote may be committed.
 pub async fn release(
     conn: &mut PgConnection,
     (merchant, key): (MerchantId, &IdempotencyKey),
     claim: &Claim,
-) -> Result<(), DbError> {
-    let update = sqlx::query(RELEASE).bind(merchant.uuid()).bind(key.as_str()).bind(claim.fence);
-    update.execute(conn).await?;
-    Ok(())
+) -> Result<bool, DbError> {
+    let update = sqlx::query(RELEASE).bind(merchant.uuid()).bind(key.as_str());
+    Ok(update.bind(claim.request_id.uuid()).execute(conn).await?.rows_affected() == 1)
 }
 
 /// Frees every key that an earlier process held. Only for a process that is alone on its data.
-///
-/// # Errors
-/// Those of the database.
 pub(super) async fn release_all(conn: &mut PgConnection) -> Result<(), DbError> {
     sqlx::query(RELEASE_ALL).execute(conn).await?;
     Ok(())
 }
 
 /// Deletes at most `limit` of a merchant's expired keys, the oldest first, and returns how many.
-///
-/// # Errors
-/// Those of the database.
 pub async fn sweep(
     conn: &mut PgConnection,
     merchant: MerchantId,
@@ -275,6 +315,6 @@ pub async fn sweep(
     Ok(delete.execute(conn).await?.rows_affected())
 }
 
-fn interval(duration: Duration) -> PgInterval {
-    PgInterval { months: 0, days: 0, microseconds: i64::try_from(duration.as_micros()).unwrap_or(i64::MAX) }
+fn milliseconds(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }

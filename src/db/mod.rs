@@ -1,8 +1,7 @@
-//! The database: the pool, its errors, and one file per table with all SQL about it. Functions take a
-//! connection, so that their caller decides what is one transaction; what a change means is the
-//! services' concern.
+//! The database: the pool, its errors, and one file per table with all SQL about it. Functions take a connection, so
+//! that the caller decides what is one transaction. What a change means is left to the services.
 //!
-//! Nobody acquires a second connection while holding one: the embedded database has exactly one.
+//! No caller acquires a second connection while it holds one: the embedded database has exactly one.
 
 pub mod deliveries;
 #[cfg(feature = "embedded")]
@@ -11,35 +10,60 @@ mod error;
 pub mod events;
 pub mod faults;
 pub mod idempotency_keys;
+pub mod journal_writers;
+pub mod journals;
+pub mod leases;
 pub mod merchants;
+mod migrations;
+pub mod new_orders;
 pub mod orders;
 pub mod refunds;
 pub mod requests;
 pub mod reset;
+mod row;
+mod server;
+pub mod statistics;
+pub mod stuck;
+mod tx;
+pub mod vacuum;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
-use sqlx::{ConnectOptions, Postgres};
+use sqlx::{ConnectOptions, Connection, Postgres};
+use time::OffsetDateTime;
 
 pub use error::DbError;
+pub use server::ServerUrl;
 pub use sqlx::postgres::PgConnection;
-pub use sqlx::{Connection, Transaction};
+pub use tx::{Committed, Tx};
 
-/// A connection out of the pool, to which it goes back when it is dropped.
+/// A connection out of the pool. It returns there when it is dropped.
 pub type PoolConnection = sqlx::pool::PoolConnection<Postgres>;
 
 /// How long a request waits for a free connection. Longer than a burst of requests takes to be served
 /// over one connection, shorter than the deadline of the work.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long one statement may run, in milliseconds. The statements here take about one; this frees a
-/// connection that waits for a lock which somebody holds by hand.
+/// How long one statement may run, in milliseconds. Statements take about one; this frees a connection that waits
+/// for a lock held by hand.
 const STATEMENT_TIMEOUT_MS: &str = "6000";
 
-/// Declares the SQL statements of a table as constants, and lists them for the test that prepares each
-/// one and looks at its plan.
+/// Every statement looks up few rows by an index. While a table is small or without statistics, the planner would
+/// choose plans that read it whole, and keep them while the table grows. Nor may a plan depend on the merchant: of one
+/// that the statistics do not know, the planner expects a single row, and would read all its rows for each call.
+const PLANNER: [(&str, &str); 7] = [
+    ("enable_seqscan", "off"),
+    ("enable_bitmapscan", "off"),
+    ("enable_hashjoin", "off"),
+    ("enable_mergejoin", "off"),
+    ("enable_material", "off"),
+    ("jit", "off"),
+    ("plan_cache_mode", "force_generic_plan"),
+];
+
+/// Declares the SQL statements of a table as constants, and lists them for the test that checks the plan of each.
 macro_rules! statements {
     ($($(#[$doc:meta])* $name:ident = $sql:expr;)*) => {
         $($(#[$doc])* const $name: &str = $sql;)*
@@ -50,7 +74,7 @@ macro_rules! statements {
 pub(super) use statements as declare_statements;
 
 /// The time of the merchant `m`, a row of `merchants`, to the millisecond (contract, section 7).
-/// (`now()`, since no index can be searched by `clock_timestamp()`.)
+/// (`now()`, because no index can be searched by `clock_timestamp()`.)
 macro_rules! merchant_now {
     () => {
         "date_trunc('milliseconds', \
@@ -72,8 +96,7 @@ macro_rules! merchant_now_or_new {
 }
 pub(super) use merchant_now_or_new;
 
-/// Opens the merchant `$1`, who may be new. The look before it spares those who are not the making of a
-/// secret.
+/// Creates the merchant `$1` if it is new. The check for it comes first, so that no secret is generated in vain.
 macro_rules! open_merchant {
     () => {
         "WITH merchant AS (
@@ -84,37 +107,38 @@ macro_rules! open_merchant {
 }
 pub(super) use open_merchant;
 
-/// Starts a statement with `clock (merchant_id, now)`: the merchants that have a row in a table for
-/// which a condition holds, each with its time. For workers, which look for what is due whoever's it is:
-/// an index on `(merchant_id, …)` with the same condition is read from one merchant to the next, and
-/// not row by row.
-macro_rules! clock_of_those_with {
-    ($table:literal, $condition:literal) => {
+/// The real time at which the clock of the merchant `m`, a row of `merchants`, reaches a time. A frozen clock never
+/// reaches a later time.
+macro_rules! real_time {
+    ($at:literal) => {
         concat!(
-            "WITH RECURSIVE waiting AS (
-                (SELECT merchant_id FROM ",
-            $table,
-            " WHERE ",
-            $condition,
-            " ORDER BY merchant_id LIMIT 1)
-                UNION ALL
-                SELECT (SELECT t.merchant_id FROM ",
-            $table,
-            " t
-                        WHERE ",
-            $condition,
-            " AND t.merchant_id > waiting.merchant_id
-                        ORDER BY t.merchant_id LIMIT 1)
-                FROM waiting WHERE waiting.merchant_id IS NOT NULL),
-            clock AS (
-                SELECT merchant_id, ",
-            $crate::db::merchant_now!(),
-            " AS now
-                FROM waiting JOIN merchants m USING (merchant_id))"
+            "CASE WHEN m.clock_frozen_at IS NULL
+                  THEN ",
+            $at,
+            " - m.clock_offset_ms * interval '1 millisecond'
+                  WHEN ",
+            $at,
+            " <= m.clock_frozen_at THEN '-infinity' ELSE 'infinity' END"
         )
     };
 }
-pub(super) use clock_of_those_with;
+pub(super) use real_time;
+
+/// Ends a statement of a [`Tx`] that has written `written`: a worker looks at the merchant `$1` when its clock
+/// reaches this time.
+macro_rules! due_by {
+    ($at:literal) => {
+        concat!(
+            "lowered AS (
+                UPDATE merchants m SET due_at = ",
+            $crate::db::real_time!($at),
+            " FROM written WHERE m.merchant_id = $1 AND m.due_at > ",
+            $crate::db::real_time!($at),
+            ")"
+        )
+    };
+}
+pub(super) use due_by;
 
 /// Every statement of every table: table, name, SQL.
 pub fn statements() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
@@ -123,11 +147,16 @@ pub fn statements() -> impl Iterator<Item = (&'static str, &'static str, &'stati
         ("events", events::STATEMENTS),
         ("faults", faults::STATEMENTS),
         ("idempotency_keys", idempotency_keys::STATEMENTS),
+        ("journal_writers", journal_writers::STATEMENTS),
+        ("journals", journals::STATEMENTS),
+        ("leases", leases::STATEMENTS),
         ("merchants", merchants::STATEMENTS),
+        ("orders", new_orders::STATEMENTS),
         ("orders", orders::STATEMENTS),
         ("refunds", refunds::STATEMENTS),
         ("requests", requests::STATEMENTS),
         ("reset", reset::STATEMENTS),
+        ("stuck", stuck::STATEMENTS),
     ];
     tables.into_iter().flat_map(|(table, list)| list.iter().map(move |(name, sql)| (table, *name, *sql)))
 }
@@ -136,26 +165,41 @@ pub fn statements() -> impl Iterator<Item = (&'static str, &'static str, &'stati
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Storage {
     /// A PostgreSQL server, by its URL.
-    Server(String),
+    Server(ServerUrl),
     /// The embedded PostgreSQL, on a directory that one process at a time may use.
     Directory(PathBuf),
-    /// The embedded PostgreSQL, on nothing that outlives the process.
+    /// The embedded PostgreSQL, on a temporary directory.
     Ephemeral,
+}
+
+/// Prepares the process for the embedded database, if it is used. It must be called before anything has started: it
+/// may start the command again, with another environment.
+///
+/// # Errors
+/// No folder can be written to.
+pub fn prepare_cache(storage: &Storage) -> Result<(), String> {
+    #[cfg(feature = "embedded")]
+    return embedded::prepare(storage);
+    #[cfg(not(feature = "embedded"))]
+    {
+        let _ = storage;
+        Ok(())
+    }
 }
 
 /// The database that a sandbox runs on.
 #[derive(Debug)]
 pub struct Database {
     pool: PgPool,
-    /// Whether no other process can be on the same data.
-    exclusive: bool,
+    /// The server. Without one, no other process can be on the data.
+    server: Option<(ServerUrl, PgConnectOptions)>,
     #[cfg(feature = "embedded")]
     embedded: std::sync::Mutex<Option<embedded::Embedded>>,
 }
 
 impl Database {
-    /// Prepares the pool, and starts the embedded database where it is used. Of a server nothing is
-    /// asked yet: it may still be starting.
+    /// Prepares the pool, and starts the embedded database if it is used. A server is not contacted yet: it may
+    /// still be starting.
     ///
     /// # Errors
     /// A malformed URL, a directory in use by another process, or an embedded database that does not
@@ -166,19 +210,14 @@ impl Database {
     )]
     pub async fn open(storage: &Storage, pool_size: u32) -> Result<Self, DbError> {
         match storage {
-            Storage::Server(url) => {
-                let options = server_options(url)
-                    .ok_or_else(|| {
-                        DbError::Setup(
-                            "the database URL is not of the form postgres://user:password@host/database"
-                                .to_owned(),
-                        )
-                    })?
-                    .application_name("kukopay-sandbox")
-                    .options([("statement_timeout", STATEMENT_TIMEOUT_MS)]);
+            Storage::Server(server) => {
+                let options = server.options()?.application_name("kukopay-sandbox");
+                // Neither a migration nor the wait for that of another instance has a time limit.
+                let at_start = options.clone().options([("statement_timeout", "0"), ("lock_timeout", "0")]);
+                let options = options.options([("statement_timeout", STATEMENT_TIMEOUT_MS)]).options(PLANNER);
                 Ok(Self {
                     pool: pool(options, pool_size),
-                    exclusive: false,
+                    server: Some((server.clone(), at_start.disable_statement_logging())),
                     #[cfg(feature = "embedded")]
                     embedded: std::sync::Mutex::new(None),
                 })
@@ -193,48 +232,76 @@ impl Database {
                 let options: PgConnectOptions =
                     embedded.url().parse().map_err(|error: sqlx::Error| DbError::Setup(error.to_string()))?;
                 Ok(Self {
-                    pool: pool(options, 1),
-                    exclusive: true,
+                    pool: pool(options.options(PLANNER), 1),
+                    server: None,
                     embedded: std::sync::Mutex::new(Some(embedded)),
                 })
             }
             #[cfg(not(feature = "embedded"))]
             Storage::Directory(_) | Storage::Ephemeral => Err(DbError::Setup(
-                "this build has no embedded database; set DATABASE_URL to a PostgreSQL server".to_owned(),
+                "this build has no embedded database; name a PostgreSQL server with --database-url, \
+                 KUKOPAY_DATABASE_URL or DATABASE_URL"
+                    .to_owned(),
             )),
         }
     }
 
-    /// Brings the tables up to date, under a lock, so that several instances may start at once. Where
-    /// this process is the only one on its data, whatever an earlier one held is freed.
+    /// Brings the tables up to date, under a lock, so that several instances may start at once. If this process is
+    /// alone on its data, frees the claims and leases of an earlier one.
     ///
     /// # Errors
-    /// An unreachable server, or a database that holds other tables of these names.
+    /// A server that is away or refuses, or a database that holds foreign tables.
     pub async fn migrate(&self) -> Result<(), DbError> {
-        let mut conn = self.acquire().await?;
-        sqlx::migrate!().run(&mut *conn).await.map_err(DbError::from_migration)?;
-        if self.exclusive {
+        let Some((server, options)) = &self.server else {
+            let mut conn = self.acquire().await?;
+            migrations::run(&mut conn).await?;
             idempotency_keys::release_all(&mut conn).await?;
-            deliveries::release_all(&mut conn).await?;
-        }
-        Ok(())
+            leases::release_all(&mut conn).await?;
+            return Ok(());
+        };
+        let mut conn = server.connect(options).await?;
+        migrations::refuse_others(&mut conn, server.source()).await?;
+        migrations::run(&mut conn).await?;
+        Ok(conn.close().await?)
     }
 
-    /// Takes a connection out of the pool. Whoever holds one must not wait for anything but the
-    /// database.
+    /// Takes a connection out of the pool, if one is idle and nobody waits for it.
+    #[must_use]
+    pub fn try_acquire(&self) -> Option<PoolConnection> {
+        self.pool.try_acquire()
+    }
+
+    /// Whether no other process can be on the same data.
+    #[must_use]
+    pub const fn is_exclusive(&self) -> bool {
+        self.server.is_none()
+    }
+
+    /// Takes a connection out of the pool. While holding it, the caller must wait for nothing but the database.
     ///
     /// # Errors
-    /// [`DbError::Unavailable`] where none comes free in time.
+    /// [`DbError::Unavailable`] if none becomes free in time.
     pub async fn acquire(&self) -> Result<PoolConnection, DbError> {
         Ok(self.pool.acquire().await?)
     }
 
-    /// Asks the database whether it is there.
+    /// Asks the database whether it is available.
     ///
     /// # Errors
-    /// [`DbError::Unavailable`] where it is not.
+    /// [`DbError::Unavailable`] if it is not.
     pub async fn ping(&self) -> Result<(), DbError> {
         Ok(self.acquire().await?.ping().await?)
+    }
+
+    /// This machine's time before asking, the database's time, and this machine's time after the answer.
+    ///
+    /// # Errors
+    /// [`DbError::Unavailable`] if the database is away.
+    pub async fn time(&self) -> Result<[OffsetDateTime; 3], DbError> {
+        let mut conn = self.acquire().await?;
+        let asked = OffsetDateTime::now_utc();
+        let database = sqlx::query_scalar("SELECT clock_timestamp()").fetch_one(&mut *conn).await?;
+        Ok([asked, database, OffsetDateTime::now_utc()])
     }
 
     /// Closes every connection, then stops the embedded database.
@@ -250,18 +317,11 @@ impl Database {
     }
 }
 
-/// Reads the URL of a server. What is wrong with it is not told: that may quote the password.
-fn server_options(url: &str) -> Option<PgConnectOptions> {
-    // The parser takes any scheme.
-    let (scheme, _) = url.split_once("://")?;
-    if matches!(scheme, "postgres" | "postgresql") { url.parse().ok() } else { None }
-}
-
 fn pool(options: PgConnectOptions, size: u32) -> PgPool {
     PgPoolOptions::new()
         .max_connections(size)
         .acquire_timeout(ACQUIRE_TIMEOUT)
-        // A connection is tested when it comes back; testing it again would cost every request a round
+        // A connection is tested when it returns to the pool. Testing it again would cost every request a round
         // trip. One that died while idle costs one request a 503, which is safe to retry.
         .test_before_acquire(false)
         .connect_lazy_with(options.disable_statement_logging())

@@ -1,5 +1,8 @@
-//! The table `orders`. A status changes only by an update that names the status it changes from, so
-//! that of two racing changes one finds nothing to do.
+//! The table `orders`. New rows are written in `new_orders`. A status changes only by an update that names the
+//! status it changes from, so that of two racing changes one finds nothing to do.
+
+use std::marker::PhantomData;
+use std::ops::Deref;
 
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
@@ -8,81 +11,64 @@ use sqlx::{FromRow, PgConnection, Postgres, Row};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::idempotency_keys::Completion;
-use super::{DbError, clock_of_those_with};
-use crate::domain::card::Card;
+use super::new_orders::{column_names, new_order};
+use super::row::{amount, both, currency, failure, number, unknown};
+use super::{DbError, Tx};
+use crate::domain::code::Code;
 use crate::domain::id::{MerchantId, TradeNo};
-use crate::domain::money::{Amount, Currency};
-use crate::domain::number::MerchantNumber;
-use crate::domain::order::{Failure, Locale, Order, OrderContent, OrderStatus};
+use crate::domain::payment::card::Card;
+use crate::domain::payment::money::Amount;
+use crate::domain::payment::number::MerchantNumber;
+use crate::domain::payment::order::{Failure, Locale, Order, OrderContent, OrderStatus};
 
 macro_rules! select {
     ($($rest:literal),*) => { concat!("SELECT ", columns!(), " FROM orders ", $($rest),*) };
 }
-macro_rules! inserted {
-    () => {
-        "(merchant_id, trade_no, out_trade_no, amount, currency, subject, return_url, notify_url, locale, \
-          metadata, status, checkout_secret, created_at, expires_at)"
-    };
-}
-macro_rules! values {
-    () => {
-        "$1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14"
-    };
-}
 macro_rules! columns {
     () => {
-        "merchant_id, trade_no, out_trade_no, amount, amount_refunded, currency, subject, return_url, \
-         notify_url, locale, metadata, status, checkout_secret, card_brand, card_last4, failure_code, \
-         failure_message, created_at, paid_at, closed_at, expires_at"
+        concat!(
+            "merchant_id, ",
+            new_order!(column_names!),
+            ", amount_refunded, card_brand, card_last4, failure_code, failure_message, paid_at, closed_at"
+        )
     };
 }
 
 super::declare_statements! {
-    INSERT = concat!("
-        INSERT INTO orders ", inserted!(), " VALUES (", values!(), ")
-        ON CONFLICT (merchant_id, out_trade_no) DO NOTHING");
-
-    /// A new order and the response that tells it, under a claimed key: the whole T2 of the hot path in
-    /// one statement, and so in one round trip. The claim is locked first, so that without it no order
-    /// is written; the response is stored only with the order. Both, or nothing.
-    INSERT_COMPLETING = concat!("
-        WITH claim AS (
-            SELECT FROM idempotency_keys
-            WHERE merchant_id = $1 AND key = $15 AND fence = $16 AND state = 'in_progress'
-            FOR NO KEY UPDATE),
-        made AS (
-            INSERT INTO orders ", inserted!(), " SELECT ", values!(), " FROM claim
-            ON CONFLICT (merchant_id, out_trade_no) DO NOTHING
-            RETURNING merchant_id)
-        UPDATE idempotency_keys k SET state = 'completed', status = $17, response_body = $18
-        FROM made WHERE k.merchant_id = $1 AND k.key = $15");
-
     BY_TRADE_NO = select!("WHERE merchant_id = $1 AND trade_no = $2");
     BY_OUT_TRADE_NO = select!("WHERE merchant_id = $1 AND out_trade_no = $2");
     LOCK = select!("WHERE merchant_id = $1 AND trade_no = $2 FOR NO KEY UPDATE");
+    LOCK_ROW = "SELECT FROM orders WHERE merchant_id = $1 AND trade_no = $2 FOR NO KEY UPDATE";
 
-    LIST = select!("
-        WHERE merchant_id = $1 AND trade_no < $2 AND ($3::text IS NULL OR status = $3)
-        ORDER BY trade_no DESC LIMIT $4");
+    LIST = select!("WHERE merchant_id = $1 AND trade_no < $2 ORDER BY trade_no DESC LIMIT $3");
 
+    /// A range of the index `orders_in_status`. With `status = $4`, the planner could use the primary key, which
+    /// has the same order, and read all orders to find a rare status.
+    LIST_IN_STATUS = select!("
+        WHERE merchant_id = $1 AND (status, trade_no) < ($4, $2)
+            AND (status, trade_no) > ($4, '00000000-0000-0000-0000-000000000000')
+        ORDER BY status DESC, trade_no DESC LIMIT $3");
+
+    /// (The `CASE` keeps the planner from using `orders_waiting`, by which it would read all pending orders.)
     PAY = concat!("
         UPDATE orders SET status = 'paid', paid_at = $3, card_brand = $4, card_last4 = $5,
                           failure_code = NULL, failure_message = NULL
-        WHERE merchant_id = $1 AND trade_no = $2 AND status = 'pending' AND expires_at > $3
+        WHERE merchant_id = $1 AND trade_no = $2 AND CASE status WHEN 'pending' THEN expires_at > $3 END
         RETURNING ", columns!());
 
+    /// (The `CASE` is for the same.)
     FAIL_PAYMENT = concat!("
         UPDATE orders SET failure_code = $3, failure_message = $4
-        WHERE merchant_id = $1 AND trade_no = $2 AND status = 'pending'
+        WHERE merchant_id = $1 AND trade_no = $2 AND CASE status WHEN 'pending' THEN true END
         RETURNING ", columns!());
 
+    /// (The `CASE` is for the same.)
     CLOSE = concat!("
         UPDATE orders SET status = 'closed', closed_at = $3
-        WHERE merchant_id = $1 AND trade_no = $2 AND status = 'pending'
+        WHERE merchant_id = $1 AND trade_no = $2 AND CASE status WHEN 'pending' THEN true END
         RETURNING ", columns!());
 
-    /// The condition repeats what the caller has checked under the row's lock: money is guarded here.
+    /// The condition repeats what the caller has checked under the row's lock: this is the last guard of the money.
     ADD_REFUND = "
         UPDATE orders SET amount_refunded = amount_refunded + $3
         WHERE merchant_id = $1 AND trade_no = $2 AND status = 'paid' AND amount_refunded + $3 <= amount";
@@ -99,16 +85,20 @@ super::declare_statements! {
             AND NOT EXISTS (SELECT FROM refunds r
                             WHERE r.merchant_id = $1 AND r.trade_no = $2 AND r.status = 'pending')";
 
-    /// Closes what is due, whoever's it is; two instances share the work.
-    EXPIRE = concat!(clock_of_those_with!("orders", "status = 'pending'"), "
+    /// The rows set aside are a list, because a join would read all that is due.
+    DUE = "
+        SELECT trade_no FROM orders
+        WHERE merchant_id = $1 AND status = 'pending' AND expires_at <= $2 AND trade_no <> ALL (
+            ARRAY(SELECT id FROM stuck WHERE merchant_id = $1))
+        ORDER BY expires_at LIMIT $3";
+
+    LOCK_ALL = select!("WHERE merchant_id = $1 AND trade_no = ANY($2) ORDER BY trade_no FOR NO KEY UPDATE");
+
+    /// (The `CASE` keeps the planner from using `orders_waiting`, by which it would read all that is due.)
+    EXPIRE = concat!("
         UPDATE orders SET status = 'closed', closed_at = expires_at
-        WHERE (merchant_id, trade_no) IN (
-            SELECT due.merchant_id, due.trade_no FROM clock, LATERAL (
-                SELECT merchant_id, trade_no FROM orders
-                WHERE merchant_id = clock.merchant_id AND status = 'pending' AND expires_at <= clock.now
-                ORDER BY expires_at LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED) due
-            LIMIT $1)
-            AND status = 'pending'
+        WHERE merchant_id = $1 AND trade_no = ANY($2)
+            AND CASE status WHEN 'pending' THEN expires_at <= $3 END
         RETURNING ", columns!());
 }
 
@@ -122,8 +112,7 @@ impl FromRow<'_, PgRow> for Order {
             status: OrderStatus::from_code(row.try_get("status")?).ok_or_else(|| unknown("order status"))?,
             checkout_secret: row.try_get("checkout_secret")?,
             card: both(row, "card_brand", "card_last4")?.map(|(brand, last4)| Card { brand, last4 }),
-            failure: both(row, "failure_code", "failure_message")?
-                .map(|(code, message)| Failure { code, message }),
+            failure: failure(row)?,
             created_at: row.try_get("created_at")?,
             paid_at: row.try_get("paid_at")?,
             closed_at: row.try_get("closed_at")?,
@@ -145,73 +134,53 @@ fn content(row: &PgRow) -> sqlx::Result<OrderContent> {
     })
 }
 
-pub(super) fn number(row: &PgRow, column: &'static str) -> sqlx::Result<MerchantNumber> {
-    MerchantNumber::new(row.try_get(column)?).ok_or_else(|| unknown("merchant number"))
+/// An order whose row the transaction has locked until its end: meanwhile nobody else changes the order, creates or
+/// settles a refund of it, or emits an event about it. Functions that need the lock take this type, and only this
+/// file creates it.
+#[derive(Debug)]
+pub struct LockedOrder<'c> {
+    order: Order,
+    transaction: PhantomData<&'c mut PgConnection>,
 }
 
-pub(super) fn amount(row: &PgRow) -> sqlx::Result<Amount> {
-    Amount::new(row.try_get("amount")?).ok_or_else(|| unknown("amount"))
+impl<'c> LockedOrder<'c> {
+    const fn of(_: &Tx<'c>, order: Order) -> Self {
+        Self { order, transaction: PhantomData }
+    }
+
+    /// A statement about the order.
+    fn bind(&self, sql: &'static str) -> Query<'static, Postgres, PgArguments> {
+        sqlx::query(sql).bind(self.order.merchant.uuid()).bind(self.order.trade_no.uuid())
+    }
+
+    /// The order, to be shown.
+    #[must_use]
+    pub fn into_order(self) -> Order {
+        self.order
+    }
 }
 
-pub(super) fn currency(row: &PgRow) -> sqlx::Result<Currency> {
-    Currency::from_code(row.try_get("currency")?).ok_or_else(|| unknown("currency"))
+impl Deref for LockedOrder<'_> {
+    type Target = Order;
+
+    fn deref(&self) -> &Order {
+        &self.order
+    }
 }
 
-/// Two columns that are null together.
-pub(super) fn both(row: &PgRow, first: &str, second: &str) -> sqlx::Result<Option<(String, String)>> {
-    Ok(row.try_get::<Option<_>, _>(first)?.zip(row.try_get(second)?))
+/// The orders of a list that exist, all locked.
+#[derive(Debug)]
+pub struct LockedOrders<'c>(Vec<LockedOrder<'c>>);
+
+impl<'c> LockedOrders<'c> {
+    /// The order with this number.
+    #[must_use]
+    pub fn get(&self, trade_no: TradeNo) -> Option<&LockedOrder<'c>> {
+        self.0.iter().find(|order| order.trade_no == trade_no)
+    }
 }
 
-pub(super) fn unknown(what: &'static str) -> sqlx::Error {
-    sqlx::Error::Decode(Box::new(DbError::Corrupt(what)))
-}
-
-/// Writes a new order. False where its `out_trade_no` is taken.
-///
-/// # Errors
-/// Those of the database.
-pub async fn insert(conn: &mut PgConnection, order: &Order) -> Result<bool, DbError> {
-    let insert = bind(sqlx::query(INSERT), order);
-    Ok(insert.execute(conn).await?.rows_affected() == 1)
-}
-
-/// Writes a new order, and stores the response that tells it under a claimed key. False where its
-/// `out_trade_no` is taken or the claim is no longer ours; then nothing is written.
-///
-/// # Errors
-/// Those of the database.
-pub async fn insert_completing(
-    conn: &mut PgConnection,
-    order: &Order,
-    completion: &Completion<'_>,
-) -> Result<bool, DbError> {
-    let insert = completion.bind(bind(sqlx::query(INSERT_COMPLETING), order));
-    Ok(insert.execute(conn).await?.rows_affected() == 1)
-}
-
-fn bind<'q>(insert: Query<'q, Postgres, PgArguments>, order: &'q Order) -> Query<'q, Postgres, PgArguments> {
-    let content = &order.content;
-    insert
-        .bind(order.merchant.uuid())
-        .bind(order.trade_no.uuid())
-        .bind(content.out_trade_no.as_str())
-        .bind(content.amount.minor_units())
-        .bind(content.currency.code())
-        .bind(&content.subject)
-        .bind(&content.return_url)
-        .bind(&content.notify_url)
-        .bind(content.locale.map(Locale::code))
-        .bind(Json(&content.metadata))
-        .bind(order.status.code())
-        .bind(&order.checkout_secret)
-        .bind(order.created_at)
-        .bind(order.expires_at)
-}
-
-/// The order that the gateway gave a number.
-///
-/// # Errors
-/// Those of the database.
+/// The order with this gateway's number.
 pub async fn by_trade_no(
     conn: &mut PgConnection,
     merchant: MerchantId,
@@ -220,10 +189,7 @@ pub async fn by_trade_no(
     Ok(sqlx::query_as(BY_TRADE_NO).bind(merchant.uuid()).bind(trade_no.uuid()).fetch_optional(conn).await?)
 }
 
-/// The order that the merchant gave a number.
-///
-/// # Errors
-/// Those of the database.
+/// The order with this merchant's number.
 pub async fn by_out_trade_no(
     conn: &mut PgConnection,
     merchant: MerchantId,
@@ -233,11 +199,7 @@ pub async fn by_out_trade_no(
     Ok(find.fetch_optional(conn).await?)
 }
 
-/// The order that a number means, whichever of the two kinds it is: a `trade_no` before an
-/// `out_trade_no` (contract, section 2).
-///
-/// # Errors
-/// Those of the database.
+/// The order with this number of either kind: a `trade_no` comes before an `out_trade_no` (contract, section 2).
 pub async fn by_any_no(
     conn: &mut PgConnection,
     merchant: MerchantId,
@@ -255,21 +217,19 @@ pub async fn by_any_no(
 }
 
 /// Reads an order again and locks its row until the end of the transaction.
-///
-/// # Errors
-/// Those of the database.
-pub async fn lock(
-    conn: &mut PgConnection,
-    merchant: MerchantId,
-    trade_no: TradeNo,
-) -> Result<Option<Order>, DbError> {
-    Ok(sqlx::query_as(LOCK).bind(merchant.uuid()).bind(trade_no.uuid()).fetch_optional(conn).await?)
+pub async fn lock<'c>(tx: &mut Tx<'c>, trade_no: TradeNo) -> Result<Option<LockedOrder<'c>>, DbError> {
+    let lock = sqlx::query_as(LOCK).bind(tx.merchant().uuid()).bind(trade_no.uuid());
+    let order = lock.fetch_optional(&mut **tx).await?;
+    Ok(order.map(|order| LockedOrder::of(tx, order)))
+}
+
+/// Locks the row of an order until the end of the transaction, whatever it holds.
+pub(super) async fn lock_row(tx: &mut Tx<'_>, trade_no: TradeNo) -> Result<(), DbError> {
+    sqlx::query(LOCK_ROW).bind(tx.merchant().uuid()).bind(trade_no.uuid()).execute(&mut **tx).await?;
+    Ok(())
 }
 
 /// A merchant's orders from the newest on, or from the one after `before` on, at most `limit`.
-///
-/// # Errors
-/// Those of the database.
 pub async fn list(
     conn: &mut PgConnection,
     merchant: MerchantId,
@@ -277,114 +237,101 @@ pub async fn list(
     status: Option<OrderStatus>,
     limit: i64,
 ) -> Result<Vec<Order>, DbError> {
-    let list = sqlx::query_as(LIST)
-        .bind(merchant.uuid())
-        .bind(before.map_or(Uuid::max(), TradeNo::uuid))
-        .bind(status.map(OrderStatus::code))
-        .bind(limit);
+    let sql = if status.is_some() { LIST_IN_STATUS } else { LIST };
+    let before = before.map_or(Uuid::max(), TradeNo::uuid);
+    let mut list = sqlx::query_as(sql).bind(merchant.uuid()).bind(before).bind(limit);
+    if let Some(status) = status {
+        list = list.bind(status.code());
+    }
     Ok(list.fetch_all(conn).await?)
 }
 
-/// Marks a pending order that has not expired as paid. `None` where it is not payable.
-///
-/// # Errors
-/// Those of the database.
-pub async fn pay(
-    conn: &mut PgConnection,
-    merchant: MerchantId,
+/// Marks a pending order that has not expired as paid. `None` if it is not payable.
+pub async fn pay<'c>(
+    tx: &mut Tx<'c>,
     trade_no: TradeNo,
     card: &Card,
-    now: OffsetDateTime,
-) -> Result<Option<Order>, DbError> {
-    let update = sqlx::query_as(PAY)
-        .bind(merchant.uuid())
-        .bind(trade_no.uuid())
-        .bind(now)
-        .bind(&card.brand)
-        .bind(&card.last4);
-    Ok(update.fetch_optional(conn).await?)
+    at: OffsetDateTime,
+) -> Result<Option<LockedOrder<'c>>, DbError> {
+    let pay = sqlx::query_as(PAY).bind(tx.merchant().uuid()).bind(trade_no.uuid()).bind(at);
+    let paid = pay.bind(&card.brand).bind(&card.last4).fetch_optional(&mut **tx).await?;
+    Ok(paid.map(|order| LockedOrder::of(tx, order)))
 }
 
-/// Notes why the last attempt to pay a pending order failed. `None` where it is not pending.
-///
-/// # Errors
-/// Those of the database.
-pub async fn fail_payment(
-    conn: &mut PgConnection,
-    merchant: MerchantId,
+/// Notes why the last attempt to pay a pending order failed. `None` if it is not pending.
+pub async fn fail_payment<'c>(
+    tx: &mut Tx<'c>,
     trade_no: TradeNo,
     failure: &Failure,
-) -> Result<Option<Order>, DbError> {
-    let update = sqlx::query_as(FAIL_PAYMENT)
-        .bind(merchant.uuid())
-        .bind(trade_no.uuid())
-        .bind(&failure.code)
-        .bind(&failure.message);
-    Ok(update.fetch_optional(conn).await?)
+) -> Result<Option<LockedOrder<'c>>, DbError> {
+    let fail = sqlx::query_as(FAIL_PAYMENT).bind(tx.merchant().uuid()).bind(trade_no.uuid());
+    let failed = fail.bind(&failure.code).bind(&failure.message).fetch_optional(&mut **tx).await?;
+    Ok(failed.map(|order| LockedOrder::of(tx, order)))
 }
 
-/// Closes a pending order. `None` where it is not pending.
-///
-/// # Errors
-/// Those of the database.
-pub async fn close(
-    conn: &mut PgConnection,
-    merchant: MerchantId,
+/// Closes a pending order. `None` if it is not pending.
+pub async fn close<'c>(
+    tx: &mut Tx<'c>,
     trade_no: TradeNo,
-    now: OffsetDateTime,
-) -> Result<Option<Order>, DbError> {
-    let update = sqlx::query_as(CLOSE).bind(merchant.uuid()).bind(trade_no.uuid()).bind(now);
-    Ok(update.fetch_optional(conn).await?)
+    at: OffsetDateTime,
+) -> Result<Option<LockedOrder<'c>>, DbError> {
+    let close = sqlx::query_as(CLOSE).bind(tx.merchant().uuid()).bind(trade_no.uuid()).bind(at);
+    let closed = close.fetch_optional(&mut **tx).await?;
+    Ok(closed.map(|order| LockedOrder::of(tx, order)))
 }
 
-/// Takes an amount off what can be refunded of a paid order. False where that is not enough.
-///
-/// # Errors
-/// Those of the database.
-pub async fn add_refund(
-    conn: &mut PgConnection,
-    merchant: MerchantId,
-    trade_no: TradeNo,
+/// Reserves an amount of a paid order for a refund. Returns false if less can be refunded.
+pub async fn add_refund<'c>(
+    tx: &mut Tx<'c>,
+    order: &LockedOrder<'c>,
     amount: Amount,
 ) -> Result<bool, DbError> {
-    let update =
-        sqlx::query(ADD_REFUND).bind(merchant.uuid()).bind(trade_no.uuid()).bind(amount.minor_units());
-    Ok(update.execute(conn).await?.rows_affected() == 1)
+    let add = order.bind(ADD_REFUND).bind(amount.minor_units());
+    Ok(add.execute(&mut **tx).await?.rows_affected() == 1)
 }
 
-/// Gives the amount of a failed refund back to what can be refunded. False where it was never taken.
-///
-/// # Errors
-/// Those of the database.
-pub async fn take_back_refund(
-    conn: &mut PgConnection,
-    merchant: MerchantId,
-    trade_no: TradeNo,
+/// Returns the amount of a failed refund to what can be refunded. Returns false if it was not reserved.
+pub async fn take_back_refund<'c>(
+    tx: &mut Tx<'c>,
+    order: &LockedOrder<'c>,
     amount: Amount,
 ) -> Result<bool, DbError> {
-    let update =
-        sqlx::query(TAKE_BACK_REFUND).bind(merchant.uuid()).bind(trade_no.uuid()).bind(amount.minor_units());
-    Ok(update.execute(conn).await?.rows_affected() == 1)
+    let take_back = order.bind(TAKE_BACK_REFUND).bind(amount.minor_units());
+    Ok(take_back.execute(&mut **tx).await?.rows_affected() == 1)
 }
 
-/// Makes an order `refunded` if succeeded refunds make up all of it. Asked after each refund that
-/// succeeded.
-///
-/// # Errors
-/// Those of the database.
-pub async fn refund_all(
-    conn: &mut PgConnection,
-    merchant: MerchantId,
-    trade_no: TradeNo,
-) -> Result<(), DbError> {
-    sqlx::query(REFUND_ALL).bind(merchant.uuid()).bind(trade_no.uuid()).execute(conn).await?;
+/// Makes an order `refunded` if succeeded refunds make up all of it. Called after each refund that succeeded.
+pub async fn refund_all<'c>(tx: &mut Tx<'c>, order: &LockedOrder<'c>) -> Result<(), DbError> {
+    order.bind(REFUND_ALL).execute(&mut **tx).await?;
     Ok(())
 }
 
-/// Closes at most `limit` pending orders whose time is over, and returns them.
-///
-/// # Errors
-/// Those of the database.
-pub async fn expire(conn: &mut PgConnection, limit: i64) -> Result<Vec<Order>, DbError> {
-    Ok(sqlx::query_as(EXPIRE).bind(limit).fetch_all(conn).await?)
+/// At most `limit` pending orders of a merchant that have expired at `now`.
+pub async fn due(
+    conn: &mut PgConnection,
+    merchant: MerchantId,
+    now: OffsetDateTime,
+    limit: i64,
+) -> Result<Vec<TradeNo>, DbError> {
+    let due = sqlx::query_scalar(DUE).bind(merchant.uuid()).bind(now).bind(limit).fetch_all(conn).await?;
+    Ok(due.into_iter().map(TradeNo::from_uuid).collect())
+}
+
+/// Closes those of these orders that have expired and are still pending, and returns them.
+pub async fn expire<'c>(tx: &mut Tx<'c>, orders: &[TradeNo]) -> Result<Vec<LockedOrder<'c>>, DbError> {
+    lock_all(tx, orders).await?;
+    let expire = sqlx::query_as(EXPIRE).bind(tx.merchant().uuid()).bind(uuids(orders)).bind(tx.now());
+    let expired = expire.fetch_all(&mut **tx).await?;
+    Ok(expired.into_iter().map(|order| LockedOrder::of(tx, order)).collect())
+}
+
+/// Reads orders and locks their rows until the end of the transaction.
+pub async fn lock_all<'c>(tx: &mut Tx<'c>, orders: &[TradeNo]) -> Result<LockedOrders<'c>, DbError> {
+    let lock = sqlx::query_as(LOCK_ALL).bind(tx.merchant().uuid()).bind(uuids(orders));
+    let locked = lock.fetch_all(&mut **tx).await?;
+    Ok(LockedOrders(locked.into_iter().map(|order| LockedOrder::of(tx, order)).collect()))
+}
+
+fn uuids(orders: &[TradeNo]) -> Vec<Uuid> {
+    orders.iter().map(|trade_no| trade_no.uuid()).collect()
 }

@@ -1,5 +1,5 @@
 //! The table `requests`: the journal. It is written in batches, apart from every transaction of a call,
-//! and kept in bounds.
+//! and kept in bounds (see `journals`).
 
 use std::time::Duration;
 
@@ -9,36 +9,44 @@ use sqlx::{FromRow, PgConnection, Row};
 use uuid::Uuid;
 
 use super::DbError;
-use super::orders::unknown;
+use super::row::unknown;
+use crate::domain::audit::Call;
+use crate::domain::code::Code;
 use crate::domain::id::{MerchantId, RequestId};
-use crate::domain::journal::{Entry, Outcome};
+use crate::domain::journal::entry::{Entry, Outcome};
 
 macro_rules! columns {
     () => {
         "merchant_id, request_id, at, received_at, duration_ms, method, path, idempotency_key, request_headers, \
-         request_body, order_nos, refund_nos, outcome, fault, status, response_body, answered, client_hung_up"
+         request_body, order_nos, refund_nos, outcome, fault, status, response_body, answered, client_hung_up, \
+         body_hash, code, answer_nos"
     };
 }
 
 super::declare_statements! {
-    /// A batch of entries, of whichever merchants. Nobody waits for its commit to reach the disk.
+    /// Writes entries of one merchant, without those of calls received before it was emptied.
     INSERT = concat!("
-        INSERT INTO requests (", columns!(), ")
-        SELECT merchant_id, request_id,
-               coalesce(m.clock_frozen_at,
-                        received_at + coalesce(m.clock_offset_ms, 0) * interval '1 millisecond'),
-               received_at, duration_ms, method, path, idempotency_key, request_headers::jsonb, request_body,
-               string_to_array(order_nos, ' '), string_to_array(refund_nos, ' '),
-               outcome, fault, status, response_body, answered, client_hung_up
-        FROM (SELECT set_config('synchronous_commit', 'off', true)) AS commit,
-             unnest($1::uuid[], $2::uuid[], $3::timestamptz[], $4::bigint[], $5::text[], $6::text[], $7::text[],
-                    $8::text[], $9::text[], $10::text[], $11::text[], $12::text[], $13::text[], $14::smallint[],
-                    $15::text[], $16::boolean[], $17::boolean[])
-             AS entry (merchant_id, request_id, received_at, duration_ms, method, path, idempotency_key,
-                       request_headers, request_body, order_nos, refund_nos, outcome, fault, status,
-                       response_body, answered, client_hung_up)
-             LEFT JOIN merchants m USING (merchant_id)
-        ON CONFLICT DO NOTHING");
+        WITH entry AS (
+            INSERT INTO requests (", columns!(), ", bytes)
+            SELECT $1, request_id,
+                   coalesce(m.clock_frozen_at,
+                            received_at + coalesce(m.clock_offset_ms, 0) * interval '1 millisecond'),
+                   received_at, duration_ms, method, path, idempotency_key, request_headers::jsonb, request_body,
+                   string_to_array(order_nos, ' '), string_to_array(refund_nos, ' '),
+                   outcome, fault, status, response_body, answered, client_hung_up,
+                   body_hash, code, string_to_array(answer_nos, ' '), bytes
+            FROM unnest($2::uuid[], $3::timestamptz[], $4::bigint[], $5::text[], $6::text[], $7::text[], $8::text[],
+                        $9::text[], $10::text[], $11::text[], $12::text[], $13::text[], $14::smallint[],
+                        $15::text[], $16::boolean[], $17::boolean[], $18::bigint[], $19::text[], $20::text[],
+                        $21::integer[])
+                 AS entry (request_id, received_at, duration_ms, method, path, idempotency_key, request_headers,
+                           request_body, order_nos, refund_nos, outcome, fault, status, response_body, answered,
+                           client_hung_up, body_hash, code, answer_nos, bytes)
+                 LEFT JOIN merchants m ON m.merchant_id = $1
+            WHERE m.emptied_at IS NULL OR received_at >= m.emptied_at
+            ON CONFLICT DO NOTHING
+            RETURNING bytes)
+        SELECT count(*), coalesce(sum(bytes), 0) FROM entry");
 
     FIND = concat!("SELECT ", columns!(), " FROM requests WHERE merchant_id = $1 AND request_id = $2");
 
@@ -51,25 +59,15 @@ super::declare_statements! {
             AND ($8::smallint IS NULL OR $8 = status) AND ($9::text IS NULL OR $9 = outcome)
         ORDER BY request_id DESC LIMIT $10");
 
-    OLDEST_FIRST = concat!("
-        SELECT ", columns!(), " FROM requests WHERE merchant_id = $1 ORDER BY request_id");
-
-    /// Keeps the newest `$2` entries of a merchant, and of these the newest `$3` bytes of bodies; at most
-    /// `$4` go at once.
-    TRIM = "
-        DELETE FROM requests WHERE merchant_id = $1 AND request_id IN (
-            SELECT request_id FROM requests WHERE merchant_id = $1 AND request_id <= (
-                SELECT request_id FROM (
-                    SELECT request_id, row_number() OVER newest AS place,
-                           sum(octet_length(request_body) + octet_length(response_body)) OVER newest AS bytes
-                    FROM requests WHERE merchant_id = $1
-                    WINDOW newest AS (ORDER BY request_id DESC)) AS entries
-                WHERE place > $2 OR bytes > $3
-                ORDER BY request_id DESC LIMIT 1)
-            ORDER BY request_id LIMIT $4)";
+    /// A page of the calls that the audit judges, with no more columns than it needs, the oldest first.
+    CALLS = "
+        SELECT request_id, at, received_at, duration_ms, method, path, idempotency_key, request_body, body_hash,
+               order_nos, refund_nos, answer_nos, outcome, status, code, answered, client_hung_up
+        FROM requests WHERE merchant_id = $1 AND request_id > $2
+        ORDER BY request_id LIMIT $3";
 }
 
-/// Which entries a list has: those that fit all that is given.
+/// Which entries a list holds: those that match every given filter.
 #[derive(Debug, Default)]
 pub struct Filters {
     /// Numbers of one order, of either kind.
@@ -84,7 +82,7 @@ pub struct Filters {
     pub method: Option<String>,
     /// The HTTP status.
     pub status: Option<i16>,
-    /// What became of it.
+    /// Its outcome.
     pub outcome: Option<Outcome>,
 }
 
@@ -111,21 +109,57 @@ impl FromRow<'_, PgRow> for Entry {
             response_body: row.try_get("response_body")?,
             answered: row.try_get("answered")?,
             client_hung_up: row.try_get("client_hung_up")?,
+            body_hash: row.try_get("body_hash")?,
+            code: row.try_get("code")?,
+            answer_nos: row.try_get("answer_nos")?,
         })
     }
 }
 
-/// Writes entries.
+impl FromRow<'_, PgRow> for Call {
+    fn from_row(row: &PgRow) -> sqlx::Result<Self> {
+        let duration_ms: i64 = row.try_get("duration_ms")?;
+        let status: Option<i16> = row.try_get("status")?;
+        Ok(Self {
+            request_id: RequestId::from_uuid(row.try_get("request_id")?),
+            at: row.try_get("at")?,
+            received_at: row.try_get("received_at")?,
+            duration: Duration::from_millis(u64::try_from(duration_ms).unwrap_or_default()),
+            method: row.try_get("method")?,
+            path: row.try_get("path")?,
+            idempotency_key: row.try_get("idempotency_key")?,
+            request_body: row.try_get("request_body")?,
+            body_hash: row.try_get("body_hash")?,
+            order_nos: row.try_get("order_nos")?,
+            refund_nos: row.try_get("refund_nos")?,
+            answer_nos: row.try_get("answer_nos")?,
+            outcome: Outcome::from_code(row.try_get("outcome")?).ok_or_else(|| unknown("outcome"))?,
+            status: status.and_then(|status| u16::try_from(status).ok()),
+            code: row.try_get("code")?,
+            answered: row.try_get("answered")?,
+            client_hung_up: row.try_get("client_hung_up")?,
+        })
+    }
+}
+
+/// Writes entries of one merchant. Returns how many, and how many bytes they hold.
 ///
 /// # Errors
 /// Those of the database; then none is written.
-pub async fn insert(conn: &mut PgConnection, entries: &[Entry]) -> Result<(), DbError> {
+pub(super) async fn insert(
+    conn: &mut PgConnection,
+    merchant: MerchantId,
+    entries: &[Entry],
+) -> Result<(i64, i64), DbError> {
     fn all<'e, T>(entries: &'e [Entry], read: impl Fn(&'e Entry) -> T) -> Vec<T> {
         entries.iter().map(read).collect()
     }
+    if entries.is_empty() {
+        return Ok((0, 0));
+    }
     let headers = all(entries, |entry| serde_json::to_string(&entry.request_headers).unwrap_or_default());
-    sqlx::query(INSERT)
-        .bind(all(entries, |entry| entry.merchant.uuid()))
+    let insert = sqlx::query_as(INSERT)
+        .bind(merchant.uuid())
         .bind(all(entries, |entry| entry.request_id.uuid()))
         .bind(all(entries, |entry| entry.received_at))
         .bind(all(entries, |entry| i64::try_from(entry.duration.as_millis()).unwrap_or(i64::MAX)))
@@ -142,15 +176,14 @@ pub async fn insert(conn: &mut PgConnection, entries: &[Entry]) -> Result<(), Db
         .bind(all(entries, |entry| entry.response_body.as_str()))
         .bind(all(entries, |entry| entry.answered))
         .bind(all(entries, |entry| entry.client_hung_up))
-        .execute(conn)
-        .await?;
-    Ok(())
+        .bind(all(entries, |entry| entry.body_hash))
+        .bind(all(entries, |entry| entry.code.as_deref()))
+        .bind(all(entries, |entry| entry.answer_nos.join(" ")))
+        .bind(all(entries, |entry| i32::try_from(entry.bytes()).unwrap_or(i32::MAX)));
+    Ok(insert.fetch_one(conn).await?)
 }
 
 /// An entry by its id.
-///
-/// # Errors
-/// Those of the database.
 pub async fn find(
     conn: &mut PgConnection,
     merchant: MerchantId,
@@ -161,9 +194,6 @@ pub async fn find(
 }
 
 /// A merchant's entries from the newest on, or from the one after `before` on, at most `limit`.
-///
-/// # Errors
-/// Those of the database.
 pub async fn list(
     conn: &mut PgConnection,
     merchant: MerchantId,
@@ -185,36 +215,15 @@ pub async fn list(
     Ok(list.fetch_all(conn).await?)
 }
 
-/// All of a merchant's entries, the oldest first.
-///
-/// # Errors
-/// Those of the database.
-pub async fn oldest_first(conn: &mut PgConnection, merchant: MerchantId) -> Result<Vec<Entry>, DbError> {
-    Ok(sqlx::query_as(OLDEST_FIRST).bind(merchant.uuid()).fetch_all(conn).await?)
-}
-
-/// How much of a journal is kept.
-#[derive(Debug, Clone, Copy)]
-pub struct Kept {
-    /// How many entries.
-    pub entries: i64,
-    /// How many bytes of bodies they have together.
-    pub bytes: i64,
-}
-
-/// Deletes a merchant's oldest entries, at most `limit`, of those that are more than what is kept. Returns how
-/// many; none is left where these are fewer.
-///
-/// # Errors
-/// Those of the database.
-pub async fn trim(
+/// A merchant's calls as the audit reads them, the oldest first, from the one after `after` on, at most `limit`.
+pub async fn calls(
     conn: &mut PgConnection,
     merchant: MerchantId,
-    kept: Kept,
+    after: Option<RequestId>,
     limit: i64,
-) -> Result<u64, DbError> {
-    let trim = sqlx::query(TRIM).bind(merchant.uuid()).bind(kept.entries).bind(kept.bytes).bind(limit);
-    Ok(trim.execute(conn).await?.rows_affected())
+) -> Result<Vec<Call>, DbError> {
+    let after = after.map_or(Uuid::nil(), RequestId::uuid);
+    Ok(sqlx::query_as(CALLS).bind(merchant.uuid()).bind(after).bind(limit).fetch_all(conn).await?)
 }
 
 /// The pattern of `LIKE` for a path in which `*` stands for anything.

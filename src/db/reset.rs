@@ -1,19 +1,30 @@
-//! Empties a merchant: the one file that knows every table. Rows go in batches, between which others get
-//! their turn.
+//! Empties a merchant: the one file that knows every table. Rows are deleted in batches, between which others get
+//! their turn; while rows are left, the merchant is `emptying`, and nobody writes new ones.
 
 use serde::Serialize;
-use sqlx::PgConnection;
+use strum::VariantArray;
 
 use super::DbError;
-use crate::domain::id::MerchantId;
+use super::merchants::Alone;
 
-/// A range of the primary key and not a list of keys, which may be looked for one by one.
+/// Deletes by a range of the primary key, because a list of keys may be looked up one by one. The range has two
+/// ends: of a range with one, the planner expects a third of the table and reads all of it.
 macro_rules! delete_some {
     ($table:literal, $key:literal) => {
         concat!(
             "DELETE FROM ",
             $table,
-            " WHERE merchant_id = $1 AND ",
+            " WHERE merchant_id = $1
+                AND ",
+            $key,
+            " >= (SELECT ",
+            $key,
+            " FROM ",
+            $table,
+            " WHERE merchant_id = $1 ORDER BY ",
+            $key,
+            " LIMIT 1)
+                AND ",
             $key,
             " <= (
                 SELECT ",
@@ -36,29 +47,27 @@ macro_rules! delete_some {
 super::declare_statements! {
     IDEMPOTENCY_KEYS = delete_some!("idempotency_keys", "key");
     FAULTS = delete_some!("faults", "fault_id");
+    JOURNALS = "DELETE FROM journals WHERE merchant_id = $1 AND $2::bigint > 0";
     REQUESTS = delete_some!("requests", "request_id");
     DELIVERIES = delete_some!("deliveries", "event_id");
     EVENTS = delete_some!("events", "event_id");
     REFUNDS = delete_some!("refunds", "refund_no");
     ORDERS = delete_some!("orders", "trade_no");
-
-    SETTINGS = "
-        UPDATE merchants
-        SET clock_offset_ms = 0, clock_frozen_at = NULL, webhook_url = NULL, webhook_secret = DEFAULT,
-            previous_webhook_secret = NULL, previous_secret_until = NULL
-        WHERE merchant_id = $1";
+    STUCK = delete_some!("stuck", "id");
 }
 
-/// A table that holds a merchant's rows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A table that holds a merchant's rows, in the order in which they are deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, VariantArray)]
 pub enum Table {
-    /// Keys go first: work that still runs finds its claim gone, and writes nothing.
+    /// Keys, with the responses under them.
     IdempotencyKeys,
     /// Fault rules.
     Faults,
+    /// The journal's counts, before its entries: a writer that adds entries meanwhile waits, and counts anew.
+    Journals,
     /// The journal.
     Requests,
-    /// Events go before their deliveries, since an attempt that still runs is recorded only with its event.
+    /// Events.
     Events,
     /// Attempts to deliver events.
     Deliveries,
@@ -66,11 +75,13 @@ pub enum Table {
     Refunds,
     /// Orders.
     Orders,
+    /// The work set aside.
+    Stuck,
 }
 
-/// How many rows went, table by table.
+/// How many rows were deleted, by table.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Gone {
+pub struct Deleted {
     /// Orders.
     pub orders: u64,
     /// Refunds.
@@ -88,62 +99,38 @@ pub struct Gone {
 }
 
 impl Table {
-    /// Every table, in the order in which they are emptied.
-    pub const ALL: [Self; 7] = [
-        Self::IdempotencyKeys,
-        Self::Faults,
-        Self::Requests,
-        Self::Events,
-        Self::Deliveries,
-        Self::Refunds,
-        Self::Orders,
-    ];
-
     const fn statement(self) -> &'static str {
         match self {
             Self::IdempotencyKeys => IDEMPOTENCY_KEYS,
             Self::Faults => FAULTS,
+            Self::Journals => JOURNALS,
             Self::Requests => REQUESTS,
             Self::Events => EVENTS,
             Self::Deliveries => DELIVERIES,
             Self::Refunds => REFUNDS,
             Self::Orders => ORDERS,
+            Self::Stuck => STUCK,
         }
     }
 
-    /// The count of this table.
-    pub const fn count(self, gone: &mut Gone) -> &mut u64 {
-        match self {
-            Self::IdempotencyKeys => &mut gone.idempotency_keys,
-            Self::Faults => &mut gone.faults,
-            Self::Requests => &mut gone.requests,
-            Self::Events => &mut gone.events,
-            Self::Deliveries => &mut gone.deliveries,
-            Self::Refunds => &mut gone.refunds,
-            Self::Orders => &mut gone.orders,
-        }
+    /// Adds to the count of this table.
+    pub const fn add_to(self, deleted: &mut Deleted, rows: u64) {
+        let count = match self {
+            Self::IdempotencyKeys => &mut deleted.idempotency_keys,
+            Self::Faults => &mut deleted.faults,
+            Self::Requests => &mut deleted.requests,
+            Self::Events => &mut deleted.events,
+            Self::Deliveries => &mut deleted.deliveries,
+            Self::Refunds => &mut deleted.refunds,
+            Self::Orders => &mut deleted.orders,
+            Self::Journals | Self::Stuck => return,
+        };
+        *count += rows;
     }
 }
 
-/// Deletes about `limit` of a merchant's rows, and returns how many; none are left where these are fewer.
-///
-/// # Errors
-/// Those of the database.
-pub async fn delete_some(
-    conn: &mut PgConnection,
-    table: Table,
-    merchant: MerchantId,
-    limit: i64,
-) -> Result<u64, DbError> {
-    let delete = sqlx::query(table.statement()).bind(merchant.uuid()).bind(limit);
-    Ok(delete.execute(conn).await?.rows_affected())
-}
-
-/// Sets a merchant's settings back to those of a new one.
-///
-/// # Errors
-/// Those of the database.
-pub async fn reset_settings(conn: &mut PgConnection, merchant: MerchantId) -> Result<(), DbError> {
-    sqlx::query(SETTINGS).bind(merchant.uuid()).execute(conn).await?;
-    Ok(())
+/// Deletes about `limit` of a merchant's rows, and returns how many. If that is less than `limit`, none are left.
+pub async fn delete_some(alone: &mut Alone<'_>, table: Table, limit: i64) -> Result<u64, DbError> {
+    let delete = sqlx::query(table.statement()).bind(alone.merchant().uuid()).bind(limit);
+    Ok(delete.execute(alone.conn()).await?.rows_affected())
 }

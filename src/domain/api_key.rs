@@ -1,16 +1,16 @@
-//! API keys: their form, and the merchant that each one is (contract, section 1). A key lives only
-//! while its request is read; what is stored is the merchant, which comes from the key's SHA-256.
+//! API keys: their form, and the merchant of each key (contract, section 1). A key is kept only while its request is
+//! read. What is stored is the merchant, which comes from the key's SHA-256.
 
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use super::id::MerchantId;
+use crate::domain::id::MerchantId;
 
 const TEST_PREFIX: &str = "kuko_test_";
 const LIVE_PREFIX: &str = "kuko_live_";
 const BODY_LENGTH: std::ops::RangeInclusive<usize> = 8..=64;
 
-/// Why a text is not a key that a sandbox takes.
+/// Why a text is not a test key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ApiKeyError {
     /// Not of the form `kuko_test_` + 8 to 64 of `[A-Za-z0-9_-]`.
@@ -19,7 +19,7 @@ pub enum ApiKeyError {
     Live,
 }
 
-/// Reads an API key and returns the merchant that it is.
+/// Reads an API key and returns its merchant.
 ///
 /// The merchant's number is the first 128 bits of the key's SHA-256 as a UUID: a merchant needs no
 /// look-up, and the key cannot be told from what is stored.

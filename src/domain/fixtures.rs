@@ -1,23 +1,25 @@
-//! Fixtures: objects that a test starts from, in any state (contract, section 7). Here they are read; a
-//! place in them is named by a JSON pointer, which the loader of files turns into a line. Unlike a call of
-//! a client, a fixture with an unknown field is refused: nobody would see the typo.
+//! Fixtures: the objects that a test starts from, in any state (contract, section 7). This file reads them. Errors
+//! name their place by a JSON pointer, which the loader of files turns into a line. Unlike in a client's call, an
+//! unknown field is an error: nobody would see the typo.
 
+use ::time::OffsetDateTime;
 use serde_json::{Map, Value};
-use time::OffsetDateTime;
 
-use super::card::{self, CardOutcome, Decline, TEST_CARDS, TestCard};
-use super::fault_rule::RuleContent;
-use super::fields::{FieldError, Fields, Parsed, kind_of};
-use super::order::{OrderContent, OrderStatus, PAYABLE_FOR};
-use super::refund::{RefundContent, RefundStatus};
-use super::time::from_json as moment;
-use super::web_url::NotifyPolicy;
-use super::webhook::SettingsChange;
+use crate::domain::code::Code;
+use crate::domain::fault::rule::RuleContent;
+use crate::domain::json::fields::{self, FieldError, Fields, Parsed, kind_of};
+use crate::domain::payment::card::{self, CardOutcome, Decline, TEST_CARDS, TestCard};
+use crate::domain::payment::order::{OrderContent, OrderStatus, PAYABLE_FOR};
+use crate::domain::payment::refund::{RefundContent, RefundStatus};
+use crate::domain::time::clock;
+use crate::domain::time::rfc3339;
+use crate::domain::webhook::settings::SettingsChange;
+use crate::domain::webhook::web_url::NotifyPolicy;
 
 /// The seed of a fault rule that names none: fixtures are the same each time, chance included.
 const DEFAULT_SEED: i64 = 1;
 
-/// What a merchant is to have.
+/// The objects that a merchant is to have.
 #[derive(Debug, Clone, Default)]
 pub struct Fixtures {
     /// Orders, the oldest first.
@@ -35,16 +37,16 @@ pub struct Fixtures {
 pub struct FixtureOrder {
     /// What the merchant asked for.
     pub content: OrderContent,
-    /// How far it came.
+    /// The state that it has reached.
     pub state: OrderState,
     /// When it was created; without it, at the first moment that the state names, or now.
     pub created_at: Option<OffsetDateTime>,
 }
 
-/// How far an order came. It is refunded by its refunds.
+/// The state of an order. It becomes refunded by its refunds.
 #[derive(Debug, Clone)]
 pub enum OrderState {
-    /// Waits for its buyer, whose last attempt may have failed.
+    /// It waits for its buyer, whose last attempt may have failed.
     Pending(Option<Decline>),
     /// Paid, with this card and at this moment.
     Paid(&'static TestCard, Option<OffsetDateTime>),
@@ -57,9 +59,9 @@ pub enum OrderState {
 pub struct FixtureRefund {
     /// What the merchant asked for.
     pub content: RefundContent,
-    /// Where it stands.
+    /// Its status.
     pub status: RefundStatus,
-    /// When it was asked for; without it, now.
+    /// When it was created; without it, now.
     pub created_at: Option<OffsetDateTime>,
 }
 
@@ -99,7 +101,7 @@ impl FixtureOrder {
     }
 }
 
-/// An error at a place: its parameter becomes a JSON pointer.
+/// Prefixes an error's field with a place, so that it becomes a JSON pointer.
 #[must_use]
 pub fn at(place: &str, error: FieldError) -> FieldError {
     FieldError { param: format!("{place}/{}", error.param), ..error }
@@ -182,7 +184,11 @@ fn order_state(mut fields: Fields) -> Parsed<(OrderState, Option<OffsetDateTime>
     let status = fields.optional("status", |value| match value.as_str().and_then(OrderStatus::from_code) {
         Some(OrderStatus::Refunded) => Err("must be paid; its refunds make it refunded".to_owned()),
         Some(status) => Ok(status),
-        None => Err("must be pending, paid or closed".to_owned()),
+        None => {
+            let mut names = OrderStatus::names();
+            names.retain(|name| *name != OrderStatus::Refunded.code());
+            Err(format!("must be {}", fields::listed(&names, "or")))
+        }
     });
     let status = status.unwrap_or(OrderStatus::Pending);
     let created_at = fields.optional("created_at", moment);
@@ -199,7 +205,7 @@ fn order_state(mut fields: Fields) -> Parsed<(OrderState, Option<OffsetDateTime>
     let card = fields.optional("card", paying_card).unwrap_or(&TEST_CARDS[0]);
     let paid_at = fields.optional("paid_at", moment);
     let closed_at = fields.optional("closed_at", moment);
-    let failure = fields.optional("failure", decline);
+    let failure = fields.optional("failure", fields::code);
     if let (Some(created_at), Some(paid_at)) = (created_at, paid_at)
         && !(created_at..created_at + PAYABLE_FOR).contains(&paid_at)
     {
@@ -222,7 +228,7 @@ fn refund(mut object: Map<String, Value>, policy: NotifyPolicy) -> Parsed<Fixtur
     let mut fields = split(&mut object, &["status", "created_at"]);
     let status = fields.optional("status", |value| {
         let status = value.as_str().and_then(RefundStatus::from_code);
-        status.ok_or_else(|| "must be pending, succeeded or failed".to_owned())
+        status.ok_or_else(|| format!("must be {}", fields::listed(&RefundStatus::names(), "or")))
     });
     let status = status.unwrap_or(RefundStatus::Succeeded);
     let created_at = fields.optional("created_at", moment);
@@ -234,16 +240,16 @@ fn refund(mut object: Map<String, Value>, policy: NotifyPolicy) -> Parsed<Fixtur
     })
 }
 
+/// A time that the merchant's clock can show, so that no deadline counted from it overflows.
+fn moment(value: &Value) -> Result<OffsetDateTime, String> {
+    clock::checked(rfc3339::from_json(value)?)
+        .map_err(|_| "must lie within the years 2000 to 2099".to_owned())
+}
+
 fn paying_card(value: &Value) -> Result<&'static TestCard, String> {
     let wrong = "must be a test card that pays, as a string in quotes";
     let card = card::from_json(value).map_err(|_| wrong.to_owned())?;
     if matches!(card.outcome, CardOutcome::Declined(_)) { Err(wrong.to_owned()) } else { Ok(card) }
-}
-
-fn decline(value: &Value) -> Result<Decline, String> {
-    let code = value.as_str().unwrap_or_default();
-    Decline::from_code(code)
-        .ok_or_else(|| format!("must be one of {}", Decline::ALL.map(Decline::code).join(", ")))
 }
 
 #[cfg(test)]
@@ -277,6 +283,38 @@ mod tests {
             json!({"status": "paid", "created_at": "2026-11-04T08:00:00Z", "paid_at": "2026-11-04T10:00:00Z"}),
         ] {
             assert!(order(bad.clone()).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_time_outside_of_the_clocks_range_is_named_by_its_place() {
+        let order = |member: &str, time: &str| {
+            let status = if member == "closed_at" { "closed" } else { "paid" };
+            let mut order = json!({"out_trade_no": "A", "amount": 1, "currency": "USD", "subject": "S"});
+            order["status"] = json!(status);
+            order[member] = json!(time);
+            read(json!({ "orders": [order] }))
+        };
+        let refund = |time: &str| {
+            let refund = json!({"out_refund_no": "R", "out_trade_no": "A", "amount": 1, "created_at": time});
+            read(json!({ "refunds": [refund] }))
+        };
+        for time in [
+            "9999-12-31T23:59:59.999Z",
+            "9999-12-31T23:59:59-23:59",
+            "2100-01-01T00:00:00Z",
+            "1999-12-31T23:59:59.999Z",
+            "0000-01-01T00:00:00+23:59",
+        ] {
+            for member in ["created_at", "paid_at", "closed_at"] {
+                let errors = order(member, time).unwrap_err();
+                assert_eq!(errors[0].param, format!("/orders/0/{member}"), "{time}");
+                assert_eq!((errors[0].code.as_str(), errors.len()), (&*format!("{member}_invalid"), 1));
+            }
+            assert_eq!(refund(time).unwrap_err()[0].param, "/refunds/0/created_at", "{time}");
+        }
+        for time in ["2000-01-01T00:00:00Z", "2099-12-31T23:59:59.999Z"] {
+            assert!(order("created_at", time).is_ok() && refund(time).is_ok(), "{time}");
         }
     }
 

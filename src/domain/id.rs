@@ -7,6 +7,8 @@ use std::str::FromStr;
 use serde::{Serialize, Serializer};
 use uuid::Uuid;
 
+use crate::domain::time::real_time;
+
 /// A text that is not an identifier of the wanted kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotAnId;
@@ -66,23 +68,23 @@ macro_rules! prefixed_id {
 
 prefixed_id! {
     /// The gateway's number of an order, `trd_…`; sorts by time of creation (contract, section 2).
-    TradeNo, "trd_", Uuid::now_v7()
+    TradeNo, "trd_", real_time::new_uuid()
 }
 prefixed_id! {
     /// The gateway's number of a refund, `rfd_…`; sorts by time of creation (contract, section 3).
-    RefundNo, "rfd_", Uuid::now_v7()
+    RefundNo, "rfd_", real_time::new_uuid()
 }
 prefixed_id! {
-    /// An event, `evt_…`; sorts by time of creation, and so orders the events of one order.
-    EventId, "evt_", Uuid::now_v7()
+    /// An event, `evt_…`; sorts by time of creation.
+    EventId, "evt_", real_time::new_uuid()
 }
 prefixed_id! {
     /// A fault rule, `flt_…`; sorts by time of creation.
-    FaultId, "flt_", Uuid::now_v7()
+    FaultId, "flt_", real_time::new_uuid()
 }
 prefixed_id! {
     /// One HTTP request and its response, `req_…` (contract, section 1); sorts by time of arrival.
-    RequestId, "req_", Uuid::now_v7()
+    RequestId, "req_", real_time::new_uuid()
 }
 
 /// One merchant: all that one API key owns. Derived from the key's digest, see `api_key`.

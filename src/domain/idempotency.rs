@@ -1,19 +1,16 @@
-//! The Idempotency-Key: its form, what a request's fingerprint is, and the explanation for a key
-//! that was used with another request (contract, section 4). Who holds a key, and what is stored
-//! under it, is the service's.
+//! The Idempotency-Key: its form, the fingerprint of a request, and the explanation for a key that was used with
+//! another request (contract, section 4). Claiming keys and storing responses is left to the service.
 
 use sha2::{Digest, Sha256};
 
-use super::fields::FieldError;
-use super::json_diff::{self, Change};
-use super::strict_json;
+use crate::domain::json::diff::{self, Change, Changes};
+use crate::domain::json::fields::FieldError;
+use crate::domain::masking;
 
 /// How long a response is kept under its key, in hours of the merchant's time.
 pub const KEPT_HOURS: i32 = 24;
 
 const MAX_LENGTH: usize = 255;
-/// How many changed fields an explanation names; the rest is counted.
-const MAX_CHANGES: usize = 20;
 
 /// A well-formed Idempotency-Key: 1 to 255 visible ASCII characters.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -47,12 +44,12 @@ pub struct BoundRequest {
     /// The HTTP method.
     pub method: String,
     /// The path with its query, as sent.
-    pub target: String,
+    pub path: String,
     /// The body's bytes, as sent.
     pub body: Vec<u8>,
 }
 
-/// SHA-256 over a request.
+/// SHA-256 over a request, as sent.
 pub type Fingerprint = [u8; 32];
 
 impl BoundRequest {
@@ -60,13 +57,25 @@ impl BoundRequest {
     #[must_use]
     pub fn fingerprint(&self) -> Fingerprint {
         let mut hash = Sha256::new();
-        // Neither a method nor a target can hold a line break, so the parts cannot run together.
+        // Neither a method nor a path can hold a line break, so the parts cannot run together.
         hash.update(&self.method);
         hash.update("\n");
-        hash.update(&self.target);
+        hash.update(&self.path);
         hash.update("\n");
         hash.update(&self.body);
         hash.finalize().into()
+    }
+}
+
+impl BoundRequest {
+    /// The copy that is kept under the key, without card numbers and API keys.
+    #[must_use]
+    pub fn masked(&self) -> Self {
+        Self {
+            method: self.method.clone(),
+            path: masking::whole_path(&self.path).into_owned(),
+            body: masking::whole_body(&String::from_utf8_lossy(&self.body)).into_owned().into_bytes(),
+        }
     }
 }
 
@@ -79,17 +88,25 @@ pub struct Mismatch {
     pub errors: Vec<FieldError>,
 }
 
-/// Explains how `second` differs from `first`, the request that the key is bound to.
+/// Explains how `second` differs from `first`, the request that the key is bound to. Both are masked copies, so they
+/// may be equal although the fingerprints of the requests differ.
 #[must_use]
 pub fn explain_mismatch(first: &BoundRequest, second: &BoundRequest) -> Mismatch {
-    if (&first.method, &first.target) != (&second.method, &second.target) {
-        let (method, target) = (&first.method, &first.target);
+    if (&first.method, &first.path) != (&second.method, &second.path) {
+        let (method, path) = (&first.method, &first.path);
         return without_fields(&format!(
-            "This Idempotency-Key was first used for {method} {target}. Use a new key for every operation."
+            "This Idempotency-Key was first used for {method} {path}. Use a new key for every operation."
         ));
     }
-    let changes = match (strict_json::parse(&first.body), strict_json::parse(&second.body)) {
-        (Ok(before), Ok(after)) => json_diff::changes(&before, &after),
+    if first.body == second.body {
+        return without_fields(
+            "This Idempotency-Key was first used with another request: a card number or an API key in it differs, \
+             which is not kept and so not shown. Send exactly the same bytes on every attempt, or use a new key for \
+             a new operation.",
+        );
+    }
+    let Changes { listed, more } = match (masking::parse(&first.body), masking::parse(&second.body)) {
+        (Ok(before), Ok(after)) => diff::changes(&before, &after),
         _ => {
             return without_fields(
                 "This Idempotency-Key was first used with another body. Send exactly the same bytes on every \
@@ -97,14 +114,13 @@ pub fn explain_mismatch(first: &BoundRequest, second: &BoundRequest) -> Mismatch
             );
         }
     };
-    if changes.is_empty() {
+    if listed.is_empty() {
         return without_fields(
             "This Idempotency-Key was first used with the same JSON, other bytes: order of members, white space \
-             or escapes differ. Serialise the body once, and send the same bytes on every attempt.",
+             or escapes differ (card numbers and API keys are not compared). Serialise the body once, and send the same bytes on every attempt.",
         );
     }
-    let names: Vec<_> = changes.iter().take(MAX_CHANGES).map(|change| change.pointer.as_str()).collect();
-    let more = changes.len().saturating_sub(MAX_CHANGES);
+    let names: Vec<_> = listed.iter().map(|change| change.pointer.as_str()).collect();
     let and_more = if more > 0 { format!(" and {more} more") } else { String::new() };
     Mismatch {
         message: format!(
@@ -112,7 +128,7 @@ pub fn explain_mismatch(first: &BoundRequest, second: &BoundRequest) -> Mismatch
              body on every attempt, or use a new key for a new operation.",
             names.join(", ")
         ),
-        errors: changes.iter().take(MAX_CHANGES).map(changed_field).collect(),
+        errors: listed.iter().map(changed_field).collect(),
     }
 }
 
@@ -133,8 +149,8 @@ fn changed_field(change: &Change) -> FieldError {
 mod tests {
     use super::*;
 
-    fn request(target: &str, body: &str) -> BoundRequest {
-        BoundRequest { method: "POST".into(), target: target.into(), body: body.into() }
+    fn request(path: &str, body: &str) -> BoundRequest {
+        BoundRequest { method: "POST".into(), path: path.into(), body: body.into() }
     }
 
     #[test]
@@ -166,5 +182,19 @@ mod tests {
         assert!(formatted.message.contains("same JSON, other bytes"));
         let elsewhere = explain_mismatch(&first, &request("/v1/refunds", r#"{"amount":1,"timestamp":10}"#));
         assert!(elsewhere.message.contains("POST /v1/orders"));
+    }
+
+    #[test]
+    fn a_mismatch_is_explained_by_masked_copies() {
+        let explain = |first: &str, second: &str| {
+            let [first, second] = [first, second].map(|body| request("/v1/orders", body).masked());
+            explain_mismatch(&first, &second)
+        };
+        let (one, other) = (r#"{"card":"4242424242424242"}"#, r#"{"card":"4242000000004242"}"#);
+        assert!(explain(one, other).message.contains("a card number or an API key in it differs"));
+        let changed = explain(r#"{"card":4242424242424242,"n":1}"#, r#"{"card":4000000000000002,"n":1}"#);
+        assert_eq!(changed.errors[0].message, r#"It was "4242********4242", now it is "4000********0002"."#);
+        let keys = [r#"{"k":"kuko_live_aaaaaaaa"}"#, r#"{"k":"kuko_live_bbbbbbbb"}"#];
+        assert!(!format!("{:?}", explain(keys[0], keys[1])).contains("aaaa"));
     }
 }

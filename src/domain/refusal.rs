@@ -1,9 +1,8 @@
-//! Refusals: the answers by which the gateway says no to a well-authenticated call, because a field
-//! or a business rule forbids it. A refusal is an outcome like any other and is stored under the key;
-//! its HTTP status is in `http::error`.
+//! Refusals: why the gateway refuses an authenticated call, because of a field or a business rule. A refusal is an
+//! outcome like any other and is stored under the key. Its HTTP status is in `http::error`.
 
-use super::fields::FieldError;
-use super::money::Currency;
+use crate::domain::json::fields::FieldError;
+use crate::domain::payment::money::Currency;
 
 /// Why a call was refused, in the words that the client reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,9 +25,9 @@ pub enum Refusal {
     EventNotFound(String),
     /// There is no URL to send a webhook to.
     WebhookUrlMissing,
-    /// The order number is taken, by other content: the fields that differ.
+    /// The order number was used with other content; the fields that differ.
     OutTradeNoConflict(Vec<FieldError>),
-    /// The refund number is taken, by other content: the fields that differ.
+    /// The refund number was used with other content; the fields that differ.
     OutRefundNoConflict(Vec<FieldError>),
     /// The order is paid, and cannot be closed or paid again.
     OrderAlreadyPaid,
@@ -36,7 +35,7 @@ pub enum Refusal {
     OrderClosed,
     /// The order is not paid, and cannot be refunded.
     OrderNotPaid,
-    /// More than the refundable rest, which is told in minor units.
+    /// More than can still be refunded; that amount, in minor units.
     RefundExceedsRemaining(i64, Currency),
     /// The number of a card is mistyped.
     InvalidCardNumber,
@@ -44,7 +43,7 @@ pub enum Refusal {
     TestCardRequired,
     /// The card asks for authentication, and none was sent.
     AuthenticationRequired,
-    /// The clock would leave its range; the field that asks for it.
+    /// The clock would leave its range; the field that asked for it.
     ClockOutOfRange(&'static str),
 }
 
@@ -173,7 +172,7 @@ fn conflict(number: &str, object: &str, errors: &[FieldError]) -> String {
     )
 }
 
-/// A number as it can stand in a message: no control characters, no endless text.
+/// A number as a message quotes it: shortened, without control characters.
 fn shown(no: &str) -> String {
     let short: String = no.chars().take(80).collect();
     short.escape_debug().to_string()

@@ -8,8 +8,9 @@ use axum::response::{IntoResponse, Response};
 
 use crate::db::DbError;
 use crate::domain::api_key::ApiKeyError;
-use crate::domain::fields::FieldError;
+use crate::domain::fault::call::CallError;
 use crate::domain::idempotency::Mismatch;
+use crate::domain::json::fields::FieldError;
 use crate::domain::refusal::Refusal;
 use crate::service::WorkError;
 use crate::service::idempotent::NoReply;
@@ -34,8 +35,10 @@ pub(super) enum ApiError {
     MethodNotAllowed,
     /// A body over [`MAX_BODY`].
     BodyTooLarge,
-    /// A body that is not announced as JSON.
+    /// A body whose Content-Type is not JSON.
     NotJson,
+    /// A body in an unsupported encoding; names the header and the fault in it.
+    Encoded(&'static str),
     /// A malformed `Idempotency-Key`; what is wrong.
     IdempotencyKeyInvalid(String),
     /// A malformed `X-Sandbox-Fault`; what is wrong.
@@ -50,9 +53,11 @@ pub(super) enum ApiError {
     RateLimited(u16),
     /// The sandbox is starting.
     Starting,
+    /// Workers have panicked; their names.
+    WorkersDown(String),
     /// The database failed, or a deadline has passed.
     Unavailable,
-    /// A bug here.
+    /// A bug in the sandbox.
     Internal,
 }
 
@@ -76,6 +81,7 @@ impl ApiError {
             Self::MethodNotAllowed => Kind(StatusCode::METHOD_NOT_ALLOWED, REQUEST, "method_not_allowed"),
             Self::BodyTooLarge => Kind(StatusCode::PAYLOAD_TOO_LARGE, REQUEST, "body_too_large"),
             Self::NotJson => Kind(StatusCode::UNSUPPORTED_MEDIA_TYPE, REQUEST, "content_type_not_json"),
+            Self::Encoded(_) => Kind(StatusCode::UNSUPPORTED_MEDIA_TYPE, REQUEST, "encoding_not_supported"),
             Self::IdempotencyKeyInvalid(_) => {
                 Kind(StatusCode::BAD_REQUEST, REQUEST, "idempotency_key_invalid")
             }
@@ -90,6 +96,7 @@ impl ApiError {
             Self::Fault(_) => Kind(self.fault_status(), "api_error", "sandbox_fault"),
             Self::RateLimited(_) => Kind(StatusCode::TOO_MANY_REQUESTS, "rate_limit_error", "rate_limited"),
             Self::Starting => Kind(StatusCode::SERVICE_UNAVAILABLE, CONNECTION, "starting"),
+            Self::WorkersDown(_) => Kind(StatusCode::SERVICE_UNAVAILABLE, CONNECTION, "workers_down"),
             Self::Unavailable => Kind(StatusCode::SERVICE_UNAVAILABLE, CONNECTION, "temporarily_unavailable"),
             Self::Internal => Kind(StatusCode::INTERNAL_SERVER_ERROR, "api_error", "internal_error"),
         }
@@ -114,12 +121,20 @@ impl ApiError {
             }
             Self::EndpointNotFound(hint) => return format!("There is no such endpoint.{hint}"),
             Self::BodyTooLarge => return format!("The body is larger than {MAX_BODY} bytes."),
+            Self::Encoded(what) => {
+                return format!("The header {what}. Send the body as plain JSON in UTF-8, not compressed.");
+            }
             Self::IdempotencyKeyInvalid(what) => {
                 return format!(
                     "The header Idempotency-Key must stand once, with 1 to 255 visible ASCII characters; {what}."
                 );
             }
             Self::FaultInvalid(what) => return format!("The header X-Sandbox-Fault cannot be read: {what}."),
+            Self::WorkersDown(names) => {
+                return format!(
+                    "These workers have failed and are started again: {names}; the log has the cause."
+                );
+            }
             Self::ApiKeyMissing => {
                 "The header X-Api-Key is missing. Send a test key, for example kuko_test_local_000001."
             }
@@ -166,7 +181,9 @@ impl ApiError {
     /// What `Retry-After` says, in seconds.
     const fn retry_after(&self) -> Option<u16> {
         match self {
-            Self::IdempotencyInProgress | Self::Starting | Self::Unavailable => Some(1),
+            Self::IdempotencyInProgress | Self::Starting | Self::WorkersDown(_) | Self::Unavailable => {
+                Some(1)
+            }
             Self::RateLimited(after) => Some(*after),
             _ => None,
         }
@@ -185,7 +202,7 @@ impl ApiError {
     }
 }
 
-/// An error as the client reads it, still without the request's id, which `request::identify` adds.
+/// An error as the client reads it, without the request's id, which `middleware::request_id` adds.
 #[derive(Debug, Clone)]
 pub(super) struct ErrorBody {
     pub(super) status: StatusCode,
@@ -226,7 +243,7 @@ impl From<DbError> for ApiError {
     fn from(error: DbError) -> Self {
         tracing::error!(error = &error as &dyn std::error::Error, "the database failed");
         match error {
-            DbError::Unavailable(_) => Self::Unavailable,
+            DbError::Unavailable(_) | DbError::Unreachable(_) | DbError::Emptying => Self::Unavailable,
             DbError::Failed(_) | DbError::Corrupt(_) | DbError::Setup(_) => Self::Internal,
         }
     }
@@ -241,11 +258,22 @@ impl From<WorkError> for ApiError {
     }
 }
 
+impl From<CallError> for ApiError {
+    fn from(error: CallError) -> Self {
+        match error {
+            CallError::Server(status) => Self::Fault(status),
+            CallError::RateLimited(after) => Self::RateLimited(after),
+        }
+    }
+}
+
 impl From<NoReply> for ApiError {
     fn from(reason: NoReply) -> Self {
         match reason {
             NoReply::InProgress => Self::IdempotencyInProgress,
             NoReply::Mismatch(mismatch) => Self::IdempotencyMismatch(mismatch),
+            // Nobody sees it: what the fault answers is put in its place, in `middleware::faults`.
+            NoReply::Stopped => Self::Fault(StatusCode::INTERNAL_SERVER_ERROR.as_u16()),
             NoReply::TimedOut => {
                 tracing::error!("the work did not finish before its deadline");
                 Self::Unavailable

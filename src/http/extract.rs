@@ -1,6 +1,7 @@
 //! What a request must bring along: a merchant's key, and for a write its Idempotency-Key and a JSON
 //! body. Reading the body's fields is the domain's.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -12,24 +13,25 @@ use http_body_util::BodyExt;
 use serde_json::{Map, Value};
 
 use super::error::{ApiError, MAX_BODY};
-use super::{Shared, respond};
+use super::{Shared, envelope};
 use crate::domain::api_key;
-use crate::domain::fault::CallFault;
-use crate::domain::fields::Parsed;
+use crate::domain::fault::call::{CallEffect, CallFault};
+use crate::domain::fault::header as fault_header;
 use crate::domain::id::{MerchantId, RequestId};
 use crate::domain::idempotency::{BoundRequest, IdempotencyKey};
+use crate::domain::json::fields::Parsed;
+use crate::domain::json::strict;
 use crate::domain::refusal::Refusal;
-use crate::domain::strict_json;
 use crate::domain::view::View;
 use crate::service::Written;
-use crate::service::idempotent::{self, Call, Work};
+use crate::service::idempotent::{self, Work, WriteCall};
 
 const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 pub(super) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const X_SANDBOX_FAULT: HeaderName = HeaderName::from_static("x-sandbox-fault");
 
-/// How much of a body that is too large is still read, so that the client gets to see the answer instead
-/// of a reset connection.
+/// How much of a too large body is still read, in bytes, so that the client sees the answer instead of a reset
+/// connection.
 const DRAINED: usize = 4 * 1024 * 1024;
 
 /// How long a body may take to arrive.
@@ -50,16 +52,16 @@ impl FromRequestParts<Shared> for Caller {
             .map_err(|()| ApiError::ApiKeyInvalid("The header X-Api-Key stands more than once."))?
             .ok_or(ApiError::ApiKeyMissing)?;
         let merchant = api_key::merchant_of(std::str::from_utf8(header).unwrap_or_default())?;
-        let let_in = gateway.merchants.as_ref().is_none_or(|merchants| merchants.contains(&merchant));
-        if !let_in {
+        if !gateway.lets_in(merchant) {
             return Err(ApiError::ApiKeyInvalid("This key is not one of those that --api-keys lists."));
         }
+        gateway.activity.note(merchant);
         let request_id = parts.extensions.get().copied().ok_or(ApiError::Internal)?;
         Ok(Self { merchant, request_id })
     }
 }
 
-/// A number in the path. Whatever stands there is a number that may not exist, and never malformed.
+/// A number in the path. It is never malformed: at worst, nothing has that number.
 pub(super) struct Number(pub(super) String);
 
 impl<S: Send + Sync> FromRequestParts<S> for Number {
@@ -68,7 +70,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Number {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
         match Path::<String>::from_request_parts(parts, state).await {
             Ok(Path(number)) => Ok(Self(number)),
-            // Percent-encoded bytes that are no UTF-8: no number has them.
+            // No number has bytes that are not UTF-8.
             Err(_) => Ok(Self("\u{fffd}".to_owned())),
         }
     }
@@ -101,10 +103,10 @@ impl FromRequest<Shared> for JsonCall {
     }
 }
 
-/// A write under `/v1`: who calls, and all that its key is bound to.
+/// A write under `/v1`: who calls, and what its key is bound to.
 pub(super) struct Write {
-    call: Call,
-    /// Whether a body was sent; only `close` does without.
+    call: WriteCall,
+    /// Whether a body was sent; only `close` needs none.
     has_body: bool,
 }
 
@@ -115,12 +117,13 @@ impl FromRequest<Shared> for Write {
         let (mut parts, body) = request.into_parts();
         let caller = Caller::from_request_parts(&mut parts, gateway).await?;
         let key = idempotency_key(&parts.headers)?;
-        let fault = parts.extensions.get().copied();
+        let effect = parts.extensions.get().copied().unwrap_or_else(|| CallEffect::of(None));
         let body = read_json_bytes(&parts.headers, body).await?;
-        let target = parts.uri.path_and_query().map_or(parts.uri.path(), |target| target.as_str());
+        let path = parts.uri.path_and_query().map_or(parts.uri.path(), |path| path.as_str());
         let has_body = !body.is_empty();
-        let bound = BoundRequest { method: parts.method.to_string(), target: target.to_owned(), body };
-        let call = Call { merchant: caller.merchant, request_id: caller.request_id, key, bound, fault };
+        let bound = BoundRequest { method: parts.method.to_string(), path: path.to_owned(), body };
+        let bound = Arc::new(bound);
+        let call = WriteCall { merchant: caller.merchant, request_id: caller.request_id, key, bound, effect };
         Ok(Self { call, has_body })
     }
 }
@@ -156,7 +159,7 @@ impl Write {
         }
     }
 
-    /// Executes the write, and answers with what it made or found: 201 or 200.
+    /// Executes the write, and answers with what it created (201) or found (200).
     pub(super) async fn execute<W: Work>(
         self,
         gateway: Shared,
@@ -168,22 +171,22 @@ impl Write {
         let render = move |outcome: Result<&Written<W::Object>, &Refusal>| match outcome {
             Ok(Written { object, created }) => {
                 let status = if *created { StatusCode::CREATED } else { StatusCode::OK };
-                respond::success(request_id, status, object.view(&public_url))
+                envelope::success(request_id, status, object.view(&public_url))
             }
-            Err(refusal) => respond::refusal(request_id, refusal),
+            Err(refusal) => envelope::refusal(request_id, refusal),
         };
         let reply = idempotent::execute(&gateway, &self.call, work, render).await?;
-        let mut response = respond::reply(reply);
-        respond::name_ignored(&mut response, ignored);
+        let mut response = envelope::reply(reply);
+        envelope::name_ignored(&mut response, ignored);
         Ok(response)
     }
 }
 
 fn object(body: &[u8]) -> Result<Map<String, Value>, Refusal> {
-    strict_json::parse_object(body).map_err(Refusal::Malformed)
+    strict::parse_object(body).map_err(Refusal::Malformed)
 }
 
-/// The value of a header that may stand once; an error where it stands more often.
+/// The value of a header that may occur once; an error if it occurs more often.
 fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a [u8]>, ()> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
@@ -202,37 +205,85 @@ fn idempotency_key(headers: &HeaderMap) -> Result<Option<IdempotencyKey>, ApiErr
 pub(super) fn fault(headers: &HeaderMap) -> Result<Option<CallFault>, ApiError> {
     let header = only(headers, &X_SANDBOX_FAULT)
         .map_err(|()| ApiError::FaultInvalid("it stands more than once".to_owned()))?;
-    let parse = |header| CallFault::parse(std::str::from_utf8(header).unwrap_or_default());
+    let parse = |header| fault_header::parse(std::str::from_utf8(header).unwrap_or_default());
     header.map(parse).transpose().map_err(ApiError::FaultInvalid)
 }
 
-/// Reads a body of at most [`MAX_BODY`] bytes. A body that is there must be announced as JSON.
+/// Reads a body of at most [`MAX_BODY`] bytes. Unless it is empty, its Content-Type must be JSON.
 async fn read_json_bytes(headers: &HeaderMap, body: Body) -> Result<Vec<u8>, ApiError> {
     let content_type = only(headers, &header::CONTENT_TYPE).map_err(|()| ApiError::NotJson)?;
-    let is_json = content_type.is_some_and(is_json);
     let body = read(body).await?;
-    if is_json || body.is_empty() { Ok(body) } else { Err(ApiError::NotJson) }
+    if !body.is_empty() {
+        is_plain_json(content_type.unwrap_or_default())?;
+        is_not_encoded(headers)?;
+    }
+    Ok(body)
 }
 
-fn is_json(content_type: &[u8]) -> bool {
+fn is_plain_json(content_type: &[u8]) -> Result<(), ApiError> {
     let text = std::str::from_utf8(content_type).unwrap_or_default();
-    let essence = text.split(';').next().unwrap_or_default().trim();
-    essence.eq_ignore_ascii_case("application/json")
+    let mut parts = text.split(';').map(str::trim);
+    if !parts.next().unwrap_or_default().eq_ignore_ascii_case("application/json") {
+        return Err(ApiError::NotJson);
+    }
+    let parameters = parts.filter_map(|part| part.split_once('='));
+    let mut charsets = parameters.filter(|(name, _)| name.trim().eq_ignore_ascii_case("charset"));
+    // ASCII is UTF-8, too. Reading the body finds other bytes.
+    let known =
+        |charset: &str| ["utf-8", "utf8", "us-ascii"].iter().any(|name| charset.eq_ignore_ascii_case(name));
+    if charsets.all(|(_, charset)| known(charset.trim().trim_matches('"'))) {
+        Ok(())
+    } else {
+        Err(ApiError::Encoded("Content-Type names a charset other than UTF-8"))
+    }
+}
+
+/// Refuses compressed bodies: a small one may decompress to a very large one.
+fn is_not_encoded(headers: &HeaderMap) -> Result<(), ApiError> {
+    let only_has = |name: &HeaderName, plain: &str| {
+        let values = headers.get_all(name).iter().map(|value| value.to_str().unwrap_or("?"));
+        let mut encodings = values.flat_map(|value| value.split(',')).map(str::trim);
+        encodings.all(|encoding| encoding.is_empty() || encoding.eq_ignore_ascii_case(plain))
+    };
+    if !only_has(&header::CONTENT_ENCODING, "identity") {
+        return Err(ApiError::Encoded("Content-Encoding names an encoding that is not read here"));
+    }
+    if !only_has(&header::TRANSFER_ENCODING, "chunked") {
+        return Err(ApiError::Encoded("Transfer-Encoding names more than chunked"));
+    }
+    Ok(())
 }
 
 /// Reads a body of at most [`MAX_BODY`] bytes that arrives in time.
-pub(super) async fn read(body: Body) -> Result<Vec<u8>, ApiError> {
+pub(super) async fn read(body: Body) -> Result<Vec<u8>, Unread> {
     let late = || Refusal::Malformed(format!("the body did not arrive within {} s", BODY_TIMEOUT.as_secs()));
-    tokio::time::timeout(BODY_TIMEOUT, read_all(body)).await.map_err(|_| late())?
+    tokio::time::timeout(BODY_TIMEOUT, read_all(body)).await.map_err(|_| Unread::Refused(late().into()))?
 }
 
-async fn read_all(mut body: Body) -> Result<Vec<u8>, ApiError> {
+/// Why a body could not be read.
+pub(super) enum Unread {
+    /// The client hung up before all of it was there.
+    HungUp,
+    /// It is refused.
+    Refused(ApiError),
+}
+
+impl From<Unread> for ApiError {
+    fn from(unread: Unread) -> Self {
+        match unread {
+            Unread::HungUp => {
+                Refusal::Malformed("the body ended before its announced length".to_owned()).into()
+            }
+            Unread::Refused(error) => error,
+        }
+    }
+}
+
+async fn read_all(mut body: Body) -> Result<Vec<u8>, Unread> {
     let mut bytes = Vec::new();
     let mut length = 0;
     while let Some(frame) = body.frame().await {
-        let frame =
-            frame.map_err(|_| Refusal::Malformed("the body ended before its announced length".to_owned()))?;
-        let Ok(data) = frame.into_data() else { continue };
+        let Ok(data) = frame.map_err(|_| Unread::HungUp)?.into_data() else { continue };
         length += data.len();
         if length <= MAX_BODY {
             bytes.extend_from_slice(&data);
@@ -240,5 +291,5 @@ async fn read_all(mut body: Body) -> Result<Vec<u8>, ApiError> {
             break;
         }
     }
-    if length > MAX_BODY { Err(ApiError::BodyTooLarge) } else { Ok(bytes) }
+    if length > MAX_BODY { Err(Unread::Refused(ApiError::BodyTooLarge)) } else { Ok(bytes) }
 }

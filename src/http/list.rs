@@ -1,12 +1,15 @@
-//! The query of a list: its filters and its cursor. All that is wrong is named at once, as in a body.
+//! The query of a list: its filters and its cursor. All errors are named at once, as in a body.
 
 use axum::http::Uri;
+use axum::response::Response;
+use serde::Serialize;
 use serde_json::{Map, Value};
 use url::form_urlencoded;
 
+use super::envelope::{self, Page};
 use super::error::ApiError;
-use super::respond::Page;
-use crate::domain::fields::{FieldError, Fields};
+use super::extract::Caller;
+use crate::domain::json::fields::{FieldError, Fields};
 use crate::domain::refusal::Refusal;
 
 const DEFAULT_LIMIT: i64 = 20;
@@ -19,21 +22,28 @@ pub(super) struct Cursor {
 }
 
 impl Cursor {
-    /// How many rows to read: one more than the page has, to know whether there is more.
+    /// How many rows to read: one more than the page holds, to know whether there are more.
     pub(super) const fn rows(&self) -> i64 {
         self.limit + 1
     }
 
-    /// The page over the rows that were read.
-    pub(super) fn page<T>(&self, mut rows: Vec<T>) -> Page<T> {
+    /// The answer to a list: the page over the rows that were read, and the names of unknown parameters.
+    pub(super) fn answer<T: Serialize>(
+        &self,
+        caller: Caller,
+        mut rows: Vec<T>,
+        ignored: &[String],
+    ) -> Response {
         let limit = usize::try_from(self.limit).unwrap_or_default();
         let has_more = rows.len() > limit;
         rows.truncate(limit);
-        Page { items: rows, has_more }
+        let mut response = envelope::ok(caller.request_id, Page { items: rows, has_more });
+        envelope::name_ignored(&mut response, ignored);
+        response
     }
 }
 
-/// The parameters of a query, of which each may stand once.
+/// The parameters of a query. Each may occur once.
 pub(super) fn fields(uri: &Uri) -> Fields {
     let mut object = Map::new();
     let mut twice = Vec::new();
@@ -63,7 +73,7 @@ pub(super) fn parse<T>(
     Ok((cursor, filters, parsed.ignored))
 }
 
-/// The answer for a cursor that is no item of the list.
+/// The error for a cursor that names no item of the list.
 pub(super) fn no_such_item(kind: &str) -> ApiError {
     let message = format!("is not a number of one of this merchant's {kind}");
     Refusal::Fields(vec![FieldError::invalid("starting_after", &message)]).into()

@@ -8,10 +8,10 @@ use tracing::Instrument;
 use super::payments::{self, Authentication};
 use super::{Gateway, WorkError};
 use crate::db::{DbError, merchants, orders};
-use crate::domain::card::TestCard;
-use crate::domain::checkout::CheckoutState;
-use crate::domain::checkout_token::CheckoutToken;
-use crate::domain::order::Order;
+use crate::domain::payment::card::TestCard;
+use crate::domain::payment::checkout::CheckoutState;
+use crate::domain::payment::checkout_token::CheckoutToken;
+use crate::domain::payment::order::Order;
 
 /// An order on its checkout page.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub struct Checkout {
     pub order: Order,
     /// The merchant's time.
     pub now: OffsetDateTime,
-    /// Whether that time stands still.
+    /// Whether the merchant's clock is frozen.
     pub frozen: bool,
 }
 
@@ -32,15 +32,13 @@ impl Checkout {
     }
 }
 
-/// The order that a token opens; `None` for a token of no order, of a merchant that is not let in, or
-/// with another secret, which cannot be told apart.
-///
-/// # Errors
-/// Those of the database.
+/// The order that a token opens. `None` if the order does not exist, its merchant is not let in, or the secret is
+/// wrong: the caller cannot tell which.
 pub async fn open(gateway: &Gateway, token: &CheckoutToken) -> Result<Option<Checkout>, DbError> {
-    if gateway.merchants.as_ref().is_some_and(|merchants| !merchants.contains(&token.merchant)) {
+    if !gateway.lets_in(token.merchant) {
         return Ok(None);
     }
+    gateway.activity.note(token.merchant);
     let mut conn = gateway.db.acquire().await?;
     let order = orders::by_trade_no(&mut conn, token.merchant, token.trade_no).await?;
     let Some(order) = order.filter(|order| token.opens(order)) else { return Ok(None) };
@@ -48,8 +46,8 @@ pub async fn open(gateway: &Gateway, token: &CheckoutToken) -> Result<Option<Che
     Ok(Some(Checkout { order, now: clock.now(real), frozen: clock.frozen_at.is_some() }))
 }
 
-/// Attempts to pay an order as [`payments::pay`] does, in a task of its own: a buyer who closes the page
-/// does not leave the attempt half done. `None` where the task panicked.
+/// Attempts to pay an order like [`payments::pay`], in its own task, so that a buyer who closes the page does not
+/// leave the attempt half done. `None` if the task panicked.
 pub async fn pay(
     gateway: Arc<Gateway>,
     order: &Order,

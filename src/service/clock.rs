@@ -2,11 +2,12 @@
 
 use time::{Duration, OffsetDateTime};
 
-use super::{Gateway, WorkError, orders, refunds};
-use crate::db::{Connection, DbError, merchants};
-use crate::domain::clock::{Clock, OutOfRange};
+use super::{Gateway, WorkError, due};
+use crate::db::DbError;
+use crate::db::merchants::{self, Alone};
 use crate::domain::id::MerchantId;
 use crate::domain::refusal::Refusal;
+use crate::domain::time::clock::{Clock, OutOfRange};
 
 /// A clock, and the moment of real time at which it was read.
 #[derive(Debug)]
@@ -18,9 +19,6 @@ pub struct Reading {
 }
 
 /// Reads a merchant's clock.
-///
-/// # Errors
-/// Those of the database.
 pub async fn read(gateway: &Gateway, merchant: MerchantId) -> Result<Reading, DbError> {
     let mut conn = gateway.db.acquire().await?;
     merchants::open(&mut conn, merchant).await?;
@@ -28,24 +26,49 @@ pub async fn read(gateway: &Gateway, merchant: MerchantId) -> Result<Reading, Db
     Ok(Reading { clock, real })
 }
 
-/// Lets time pass at once, and does what has come due by it.
-///
-/// # Errors
-/// A refusal where the clock would leave its range, or those of the database.
-pub async fn advance(gateway: &Gateway, merchant: MerchantId, by: Duration) -> Result<Reading, WorkError> {
-    change(gateway, merchant, |clock, real| clock.advanced(by, real), "seconds").await
+/// A clock that was moved.
+#[derive(Debug)]
+pub struct Moved {
+    /// What it shows now.
+    pub reading: Reading,
+    /// Whether all work that came due is done; if not, a worker does it soon.
+    pub due_work_done: bool,
 }
 
-/// Sets the time, and whether it stands still; what is not given stays. Does what has come due by it.
+/// By how much, or to which time, a clock is advanced.
+#[derive(Debug, Clone, Copy)]
+pub enum Advance {
+    /// By a duration.
+    By(Duration),
+    /// To a time, unless it already shows a later one, so that a retry changes nothing.
+    To(OffsetDateTime),
+}
+
+/// How long a call waits for the work that has come due. That is enough to close tens of thousands of orders.
+const CATCH_UP_WITHIN: std::time::Duration = std::time::Duration::from_mins(1);
+
+/// Lets time pass at once, and does the work that comes due by it.
 ///
 /// # Errors
-/// A refusal where the clock would leave its range, or those of the database.
+/// A refusal if the clock would leave its range, or those of the database; then it was not moved, unless the connection
+/// broke during the commit.
+pub async fn advance(gateway: &Gateway, merchant: MerchantId, by: Advance) -> Result<Moved, WorkError> {
+    match by {
+        Advance::By(by) => change(gateway, merchant, |clock, real| clock.advanced(by, real), "seconds").await,
+        Advance::To(to) => change(gateway, merchant, |clock, real| clock.advanced_to(to, real), "to").await,
+    }
+}
+
+/// Sets the time, and whether it is frozen; `None` changes nothing. Does the work that comes due by it.
+///
+/// # Errors
+/// As of [`advance`].
 pub async fn set(
     gateway: &Gateway,
     merchant: MerchantId,
     now: Option<OffsetDateTime>,
     frozen: Option<bool>,
-) -> Result<Reading, WorkError> {
+) -> Result<Moved, WorkError> {
     change(gateway, merchant, |clock, real| clock.set(now, frozen, real), "now").await
 }
 
@@ -54,31 +77,21 @@ async fn change(
     merchant: MerchantId,
     change: impl FnOnce(Clock, OffsetDateTime) -> Result<Clock, OutOfRange>,
     param: &'static str,
-) -> Result<Reading, WorkError> {
-    // What was called before is journaled with the time before.
-    gateway.journal.flush(None).await;
+) -> Result<Moved, WorkError> {
+    // Earlier calls are journaled with the time before.
+    gateway.journal.flush(merchant).await;
     let mut conn = gateway.db.acquire().await?;
-    merchants::open(&mut conn, merchant).await?;
-    let mut tx = conn.begin().await.map_err(DbError::from)?;
-    let (clock, real) = merchants::lock_clock(&mut tx, merchant).await?;
+    let mut alone = Alone::begin(&mut conn, merchant).await?;
+    let (clock, real) = merchants::clock(alone.conn(), merchant).await?;
     let clock = change(clock, real).map_err(|OutOfRange| Refusal::ClockOutOfRange(param))?;
-    merchants::set_clock(&mut tx, merchant, clock).await?;
-    tx.commit().await.map_err(DbError::from)?;
+    alone.set_clock(clock).await?;
+    alone.commit().await?;
     drop(conn);
-    catch_up(gateway).await?;
+    // The clock is moved. An error from here on would make the caller move it twice.
+    let caught_up = tokio::time::timeout(CATCH_UP_WITHIN, due::catch_up(gateway, merchant)).await;
+    if let Ok(Err(error)) = &caught_up {
+        tracing::warn!(%error, "what has come due is done later");
+    }
     gateway.wake_delivery();
-    Ok(Reading { clock, real })
-}
-
-/// Does all that is due by the merchants' clocks: closes orders whose time is over, settles refunds.
-///
-/// # Errors
-/// Those of the database.
-pub async fn catch_up(gateway: &Gateway) -> Result<(), DbError> {
-    // One at a time: rows that another round has locked are skipped, and who has advanced a clock wants
-    // them done when the answer comes.
-    let _round = gateway.catching_up.lock().await;
-    while orders::expire_due(gateway).await? {}
-    while refunds::settle_due(gateway).await? {}
-    Ok(())
+    Ok(Moved { reading: Reading { clock, real }, due_work_done: matches!(caught_up, Ok(Ok(()))) })
 }

@@ -1,80 +1,164 @@
-//! Delivery, as far as the database is concerned: which events are to be sent now, and what came of it.
-//! Each is a short transaction; nothing is held in between, while the receiver takes its time.
+//! Delivery, as far as the database is concerned: which events are sent now, under which faults, and the outcome.
+//! Each step is a short transaction of one merchant; no connection is held while the receiver answers.
+
+use std::time::Instant;
 
 use time::Duration;
 
 use super::{Gateway, faults};
-use crate::db::deliveries::{self, Attempt, Room, Taken, Underway};
-use crate::db::{Connection, DbError};
-use crate::domain::fault::DeliveryFault;
-use crate::domain::occasion::Occasion;
+use crate::db::deliveries::{self, DeliveryAttempt};
+use crate::db::leases::{self, Capacity, Lease, LeaseHolder, Taken, Unreadable};
+use crate::db::{DbError, Tx, stuck};
+use crate::domain::fault::delivery::DeliveryEffect;
+use crate::domain::fault::occasion::Occasion;
+use crate::domain::id::MerchantId;
+use crate::domain::stuck::StuckKind;
+use crate::domain::webhook::delivery::EventStatus;
 
-/// How long an attempt is nobody else's. Longer than it can take with the search for its fault and with its
-/// record: one second, ten, a wait for a connection and a statement that runs into its limit. It is also how
-/// long the events wait that a killed process had taken from a shared server.
-const LEASE: Duration = Duration::seconds(23);
-
-/// How long the search for a fault may take.
-const FAULT_WITHIN: std::time::Duration = std::time::Duration::from_secs(1);
-
-/// Takes events that are due, to be sent by this process.
-///
-/// # Errors
-/// Those of the database.
-pub async fn take(gateway: &Gateway, room: Room, underway: &Underway) -> Result<Vec<Taken>, DbError> {
-    deliveries::take(&mut *gateway.db.acquire().await?, room, underway, LEASE).await
+/// What was taken of a merchant.
+#[derive(Debug)]
+pub struct Haul {
+    /// Each is to be sent.
+    pub taken: Vec<Taken>,
+    /// Whether more may be due that exceeded the capacity.
+    pub is_full: bool,
+    /// The merchant's time.
+    pub now: time::OffsetDateTime,
+    /// When it was taken, as far as leases are concerned.
+    pub since: Instant,
 }
 
-/// The fault that strikes an attempt, if one does. One that was held back is not held back again.
-///
-/// # Errors
-/// Those of the database; then the event is sent when its lease is over.
-pub async fn fault(gateway: &Gateway, taken: &Taken) -> Result<Option<DeliveryFault>, DbError> {
-    let occasion = Occasion::of_event(taken.event_type, &taken.payload);
-    let strike = faults::strike_delivery(gateway, taken.merchant, &occasion, !taken.delayed);
-    tokio::time::timeout(FAULT_WITHIN, strike).await.unwrap_or_else(|_| Err(DbError::took_too_long()))
+impl Haul {
+    /// When the lease of an event is over.
+    #[must_use]
+    pub fn lease_ends(&self, taken: &Taken) -> Instant {
+        let further = DeliveryEffect::of(taken.fault).further_posts();
+        self.since + leases::duration(further).unsigned_abs()
+    }
 }
 
-/// Holds an attempt back by a time of the merchant's clock.
+/// At most `limit` merchants that may have an event due now, without those that are resting.
+pub async fn due(gateway: &Gateway, resting: &[MerchantId], limit: i64) -> Result<Vec<MerchantId>, DbError> {
+    leases::due(&mut *gateway.db.acquire().await?, resting, limit).await
+}
+
+/// Takes due events of a merchant for this process to send, each with the fault that strikes it. Events that a fault
+/// postpones are not among them, nor are unreadable ones, which are set aside.
 ///
 /// # Errors
-/// Those of the database; then the event is looked at again when its lease is over.
-pub async fn postpone(gateway: &Gateway, taken: &Taken, delay: std::time::Duration) -> Result<(), DbError> {
-    let delay = Duration::try_from(delay).unwrap_or(Duration::DAY);
+/// Those of the database; then nothing was taken, and no fault has struck.
+pub async fn take(
+    gateway: &Gateway,
+    merchant: MerchantId,
+    lease_holder: LeaseHolder,
+    capacity: &Capacity,
+) -> Result<Haul, DbError> {
+    let since = Instant::now();
     let mut conn = gateway.db.acquire().await?;
-    let mut tx = conn.begin().await?;
-    deliveries::postpone(&mut tx, taken, delay).await?;
-    Ok(tx.commit().await?)
+    let mut tx = Tx::begin_impatient(&mut conn, merchant).await?;
+    let now = tx.now();
+    let rows = leases::take(&mut tx, lease_holder, capacity).await?;
+    let is_full = i64::try_from(rows.len()).is_ok_and(|count| count >= capacity.in_all);
+    let (mut taken, mut unreadable) = (Vec::new(), Vec::new());
+    for row in rows {
+        match row {
+            Ok(event) => taken.push(event),
+            Err(event) => unreadable.push(event),
+        }
+    }
+    let taken = decide_faults(gateway, &mut tx, taken).await?;
+    gateway.commit(tx).await?;
+    drop(conn);
+    for event in unreadable {
+        if let Err(error) = set_aside(gateway, &event).await {
+            tracing::warn!(event = %event.lease.event_id, %error, "set aside when its lease is over");
+        }
+    }
+    Ok(Haul { taken, is_full, now, since })
 }
 
-/// Records an attempt, and what follows from it for the event.
+/// Decides which fault strikes each attempt. An attempt that was interrupted or postponed keeps its fault. Returns
+/// the attempts to make now.
+async fn decide_faults(gateway: &Gateway, tx: &mut Tx<'_>, taken: Vec<Taken>) -> Result<Vec<Taken>, DbError> {
+    let is_open = |event: &Taken| event.fault.is_none() && event.url.is_some();
+    for event in &taken {
+        // Its lease is new and long enough for one post.
+        if let Some(fault) = event.fault.filter(|fault| fault.effect().further_posts() > 0) {
+            leases::strike(tx, &event.lease, fault).await?;
+        }
+    }
+    if !taken.iter().any(is_open) {
+        return Ok(taken);
+    }
+    let rules = faults::lock_for_deliveries(gateway, tx).await?;
+    let mut to_send = Vec::with_capacity(taken.len());
+    for mut event in taken {
+        if !rules.is_empty() && is_open(&event) {
+            let occasion = Occasion::of_event(event.event_type, &event.payload);
+            if let Some(fault) = faults::strike_delivery(tx, &rules, &occasion, !event.delayed).await? {
+                let effect = fault.effect();
+                if effect.strikes_attempt() {
+                    leases::strike(tx, &event.lease, fault).await?;
+                    event.fault = Some(fault);
+                }
+                if let Some(delay) = effect.postponed {
+                    let delay = Duration::try_from(delay).unwrap_or(Duration::DAY);
+                    leases::postpone(tx, &event.lease, delay).await?;
+                    continue;
+                }
+            }
+        }
+        to_send.push(event);
+    }
+    Ok(to_send)
+}
+
+/// Sets an unreadable event aside, and logs that once. Its delivery has failed, and the next event of its order
+/// waits no longer, as if the schedule were used up.
+async fn set_aside(gateway: &Gateway, Unreadable { lease, cause }: &Unreadable) -> Result<(), DbError> {
+    let mut conn = gateway.db.acquire().await?;
+    let mut tx = Tx::begin_impatient(&mut conn, lease.merchant).await?;
+    deliveries::end(&mut tx, lease, EventStatus::Failed).await?;
+    stuck::insert(&mut tx, StuckKind::Event, lease.event_id.uuid(), &cause.to_string()).await?;
+    gateway.commit(tx).await?;
+    tracing::error!(event = %lease.event_id, %cause, "set aside: it cannot be sent");
+    Ok(())
+}
+
+/// Sets when a merchant has an event due again. Returns false if that is now.
+pub async fn raise(
+    gateway: &Gateway,
+    merchant: MerchantId,
+    lease_holder: LeaseHolder,
+) -> Result<bool, DbError> {
+    leases::raise(&mut *gateway.db.acquire().await?, merchant, lease_holder).await
+}
+
+/// Records the attempts under one lease, and what follows from the first one for the event.
 ///
 /// # Errors
 /// Those of the database; then the event is sent again when its lease is over.
-pub async fn record(gateway: &Gateway, attempt: &Attempt<'_>) -> Result<(), DbError> {
+pub async fn record(
+    gateway: &Gateway,
+    taken: &Taken,
+    url: &str,
+    attempts: &[DeliveryAttempt],
+) -> Result<(), DbError> {
+    let Some(first) = attempts.first() else { return Ok(()) };
     let mut conn = gateway.db.acquire().await?;
-    let mut tx = conn.begin().await?;
-    let has_next = deliveries::record(&mut tx, attempt).await?;
-    tx.commit().await?;
-    wake_if(gateway, has_next);
-    Ok(())
+    let mut tx = Tx::begin(&mut conn, taken.lease.merchant).await?;
+    let leads_to = first.outcome.leads_to(taken.retries, tx.now());
+    deliveries::record(&mut tx, taken, url, attempts, leads_to).await?;
+    gateway.commit(tx).await
 }
 
 /// Ends the delivery of an event that has no URL any more.
 ///
 /// # Errors
-/// Those of the database; then it is looked at again when its lease is over.
-pub async fn give_up(gateway: &Gateway, taken: &Taken) -> Result<(), DbError> {
+/// Those of the database; then the delivery tries again when its lease is over.
+pub async fn give_up(gateway: &Gateway, lease: &Lease) -> Result<(), DbError> {
     let mut conn = gateway.db.acquire().await?;
-    let mut tx = conn.begin().await?;
-    let has_next = deliveries::give_up(&mut tx, taken).await?;
-    tx.commit().await?;
-    wake_if(gateway, has_next);
-    Ok(())
-}
-
-fn wake_if(gateway: &Gateway, has_next: bool) {
-    if has_next {
-        gateway.wake_delivery();
-    }
+    let mut tx = Tx::begin(&mut conn, lease.merchant).await?;
+    deliveries::end(&mut tx, lease, EventStatus::NoUrl).await?;
+    gateway.commit(tx).await
 }

@@ -1,11 +1,11 @@
-//! Events as a merchant looks at them: one with its attempts, and sending it again (contract, section 7).
-//! Reading lists is the handler's.
+//! Events for their merchant: an event with its attempts, and sending it again (contract, section 7). Lists are
+//! left to the handler.
 
 use super::{Gateway, WorkError};
-use crate::db::{Connection, DbError, PgConnection, deliveries, events, merchants};
-use crate::domain::delivery::{Delivery, StoredEvent};
+use crate::db::{PgConnection, Tx, deliveries, events};
 use crate::domain::id::MerchantId;
 use crate::domain::refusal::Refusal;
+use crate::domain::webhook::delivery::{Delivery, StoredEvent};
 
 /// The event with this identifier.
 ///
@@ -33,8 +33,8 @@ pub async fn find_with_deliveries(
     Ok((event, attempts))
 }
 
-/// Sends an event again, whatever came of it, and begins its schedule anew. An attempt that is under way
-/// is recorded and changes nothing more.
+/// Sends an event again, whatever its status, and begins its schedule anew. An attempt in flight is still recorded
+/// but no longer changes the status.
 ///
 /// # Errors
 /// [`Refusal::EventNotFound`], [`Refusal::WebhookUrlMissing`], or those of the database.
@@ -44,15 +44,12 @@ pub async fn redeliver(
     id: &str,
 ) -> Result<(StoredEvent, Vec<Delivery>), WorkError> {
     let mut conn = gateway.db.acquire().await?;
-    merchants::open(&mut conn, merchant).await?;
-    let event = find(&mut conn, merchant, id).await?;
-    let mut tx = conn.begin().await.map_err(DbError::from)?;
-    deliveries::lock_order(&mut tx, merchant, event.trade_no).await?;
-    if !events::redeliver(&mut tx, merchant, event.event_id).await? {
+    let mut tx = Tx::begin(&mut conn, merchant).await?;
+    let event = find(&mut tx, merchant, id).await?;
+    if !events::redeliver(&mut tx, event.event_id, event.trade_no).await? {
         return Err(Refusal::WebhookUrlMissing.into());
     }
     let redelivered = find_with_deliveries(&mut tx, merchant, id).await?;
-    tx.commit().await.map_err(DbError::from)?;
-    gateway.wake_delivery();
+    gateway.commit(tx).await?;
     Ok(redelivered)
 }

@@ -5,25 +5,26 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use super::{Gateway, WorkError};
-use crate::db::{DbError, PgConnection, faults, merchants};
-use crate::domain::fault::{CallFault, DeliveryFault, Fault};
-use crate::domain::fault_rule::{FaultRule, RuleContent};
+use crate::db::{DbError, PgConnection, Tx, faults, merchants};
+use crate::domain::fault::Fault;
+use crate::domain::fault::call::CallFault;
+use crate::domain::fault::delivery::DeliveryFault;
+use crate::domain::fault::occasion::Occasion;
+use crate::domain::fault::rule::{FaultRule, RuleContent};
 use crate::domain::id::{FaultId, MerchantId};
-use crate::domain::occasion::Occasion;
 use crate::domain::refusal::Refusal;
 
-/// How many rules a merchant may have: all that may still strike are looked at for each call.
+/// How many rules a merchant may have. Each call is matched against all that may still strike.
 const MAX_RULES: i64 = 100;
 
-/// How many of those that may strike no more are forgotten at once, when there is no room for a new one.
+/// How many rules that may strike no more are deleted at once to make space for a new one.
 const FORGOTTEN: i64 = 10;
 
-/// How long a merchant that was found to have no rules is not asked about again: the look-up would cost
-/// each call a round trip. A new rule is answered only when this time is over, so that by then it holds on
-/// every instance.
+/// How long an instance remembers that a merchant has no rules, because a look-up would cost each call a round
+/// trip. The answer to a new rule waits this long, so that the rule then holds on every instance.
 const NO_RULES_FOR: Duration = Duration::from_millis(100);
 
-/// How many merchants are remembered to have no rules.
+/// How many merchants without rules are remembered.
 const REMEMBERED: usize = 10_000;
 
 /// The merchants that were found to have no rules, and when.
@@ -47,7 +48,7 @@ impl WithoutRules {
     }
 }
 
-/// Makes a rule, which holds on every instance when this returns.
+/// Creates a rule. When this returns, it holds on every instance.
 ///
 /// # Errors
 /// A refusal where there are too many, or those of the database.
@@ -81,7 +82,7 @@ pub(super) async fn insert_unless_there(
     Ok(true)
 }
 
-/// Returns when rules that are committed hold on every instance.
+/// Returns when the committed rules hold on every instance.
 pub(super) async fn until_they_hold() {
     tokio::time::sleep(NO_RULES_FOR).await;
 }
@@ -97,62 +98,86 @@ async fn insert(
         return Ok(rule);
     }
     faults::forget(conn, merchant, FORGOTTEN).await?;
-    let has_room = faults::insert(conn, merchant, &rule, MAX_RULES).await?;
-    if has_room { Ok(rule) } else { Err(Refusal::TooManyFaults(MAX_RULES).into()) }
+    let has_capacity = faults::insert(conn, merchant, &rule, MAX_RULES).await?;
+    if has_capacity { Ok(rule) } else { Err(Refusal::TooManyFaults(MAX_RULES).into()) }
 }
 
 /// The fault that strikes a call, if one does.
-///
-/// # Errors
-/// Those of the database.
 pub async fn strike_call(
     gateway: &Gateway,
     merchant: MerchantId,
     occasion: &Occasion,
 ) -> Result<Option<CallFault>, DbError> {
-    strike(gateway, merchant, occasion, |fault| match fault {
+    if gateway.without_rules.has(merchant) {
+        return Ok(None);
+    }
+    let mut conn = gateway.db.acquire().await?;
+    let rules = live(gateway, &mut conn, merchant).await?;
+    strike(&mut conn, merchant, &rules, occasion, |fault| match fault {
         Fault::Call(fault) => Some(fault),
         Fault::Delivery(_) => None,
     })
     .await
 }
 
-/// The fault that strikes a delivery, if one does; `may_delay` says whether it can be one that holds back.
-///
-/// # Errors
-/// Those of the database.
-pub async fn strike_delivery(
+/// The rules about deliveries that may still strike, the oldest first. They are locked until the struck deliveries
+/// are committed.
+pub(super) async fn lock_for_deliveries(
     gateway: &Gateway,
-    merchant: MerchantId,
+    tx: &mut Tx<'_>,
+) -> Result<Vec<FaultRule>, DbError> {
+    let merchant = tx.merchant();
+    if gateway.without_rules.has(merchant) {
+        return Ok(Vec::new());
+    }
+    let mut rules = live(gateway, tx, merchant).await?;
+    rules.retain(|rule| matches!(rule.content.fault, Fault::Delivery(_)));
+    if !rules.is_empty() {
+        faults::lock(tx, &rules).await?;
+    }
+    Ok(rules)
+}
+
+/// The fault that strikes a delivery by these rules, if one does. `may_delay` says whether it may postpone. It has
+/// struck if the transaction commits.
+pub(super) async fn strike_delivery(
+    tx: &mut Tx<'_>,
+    rules: &[FaultRule],
     occasion: &Occasion,
     may_delay: bool,
 ) -> Result<Option<DeliveryFault>, DbError> {
-    strike(gateway, merchant, occasion, |fault| match fault {
-        Fault::Delivery(DeliveryFault::Delay(_)) if !may_delay => None,
+    let merchant = tx.merchant();
+    strike(tx, merchant, rules, occasion, |fault| match fault {
+        Fault::Delivery(fault) if fault.effect().postponed.is_some() && !may_delay => None,
         Fault::Delivery(fault) => Some(fault),
         Fault::Call(_) => None,
     })
     .await
 }
 
-async fn strike<F>(
+async fn live(
     gateway: &Gateway,
+    conn: &mut PgConnection,
     merchant: MerchantId,
-    occasion: &Occasion,
-    of_this_kind: impl Fn(Fault) -> Option<F>,
-) -> Result<Option<F>, DbError> {
-    if gateway.without_rules.has(merchant) {
-        return Ok(None);
-    }
+) -> Result<Vec<FaultRule>, DbError> {
     let asked_at = Instant::now();
-    let mut conn = gateway.db.acquire().await?;
-    let rules = faults::live(&mut conn, merchant).await?;
+    let rules = faults::live(conn, merchant).await?;
     if rules.is_empty() {
         gateway.without_rules.note(merchant, asked_at);
     }
+    Ok(rules)
+}
+
+async fn strike<F>(
+    conn: &mut PgConnection,
+    merchant: MerchantId,
+    rules: &[FaultRule],
+    occasion: &Occasion,
+    of_this_kind: impl Fn(Fault) -> Option<F>,
+) -> Result<Option<F>, DbError> {
     for rule in rules {
         let Some(fault) = of_this_kind(rule.content.fault) else { continue };
-        if rule.content.matcher.matches(occasion) && fires(&mut conn, merchant, &rule).await? {
+        if rule.content.matcher.matches(occasion) && fires(conn, merchant, rule).await? {
             return Ok(Some(fault));
         }
     }

@@ -4,8 +4,8 @@
 //!
 //! ```text
 //! T1  claim   one statement, committed at once: a duplicate sees it and need not wait
-//!     wait    (latency fault) without a connection
-//! T2  commit  the work's writes, its events, and the response under the claim's fence
+//!     wait    (a fault) without a connection
+//! T2  commit  the work's writes, its events, and the response under the claim
 //! ```
 //!
 //! Creating an order, the hot path, is two statements in all: its T2 is one that does everything or
@@ -14,18 +14,21 @@
 
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures_util::FutureExt;
 use time::OffsetDateTime;
 
+use super::combine::NoOutcome;
 use super::key_claim::{self, KeyClaim};
 use super::{Gateway, WorkError, Written};
 use crate::db::idempotency_keys::{self as keys, Claim, ClaimRequest, Completion};
-use crate::db::{Connection, DbError, PgConnection, PoolConnection, merchants};
-use crate::domain::fault::CallFault;
+use crate::db::{DbError, PgConnection, Tx};
+use crate::domain::fault::call::{CallEffect, Reach};
 use crate::domain::id::{MerchantId, RequestId};
-use crate::domain::idempotency::{BoundRequest, IdempotencyKey, Mismatch};
+use crate::domain::idempotency::{self, BoundRequest, IdempotencyKey, Mismatch};
 use crate::domain::refusal::Refusal;
 use crate::domain::view::View;
 
@@ -34,14 +37,17 @@ use crate::domain::view::View;
 /// meets both is better told to retry.
 const DEADLINE: Duration = Duration::from_secs(8);
 
-/// How long a claim stands while nobody completes or releases it, beyond what a latency fault adds. It
+/// How long a claim stands while nobody completes or releases it, beyond what a fault waits. It
 /// must be longer than the deadline, or a key could be taken over from work that still runs. It is also
 /// how long a key stays in progress after the process on a shared server was killed, so it is short.
 const LEASE: Duration = Duration::from_secs(12);
 
+/// How large two bodies may be together, in bytes, to be compared on a thread that serves requests.
+const COMPARED_AT_ONCE: usize = 8 * 1024;
+
 /// A write as it came in.
 #[derive(Debug)]
-pub struct Call {
+pub struct WriteCall {
     /// Who calls.
     pub merchant: MerchantId,
     /// The id that the response will carry unless an earlier one is replayed.
@@ -49,10 +55,10 @@ pub struct Call {
     /// The key, if one was sent.
     pub key: Option<IdempotencyKey>,
     /// The request that the key is bound to.
-    pub bound: BoundRequest,
-    /// What is to go wrong. Latency holds the key, and what comes after an error is not stored; other
-    /// faults are not this module's.
-    pub fault: Option<CallFault>,
+    pub bound: Arc<BoundRequest>,
+    /// What a fault does to it. How far it gets, how long it waits and whether its response is stored is obeyed here;
+    /// the rest around the call, in `http::middleware::faults`.
+    pub effect: CallEffect,
 }
 
 /// The work of a write.
@@ -60,21 +66,18 @@ pub trait Work: Send + Sync + 'static {
     /// What it makes or finds.
     type Object: View + Send;
 
-    /// Whether it may write events.
-    const TELLS: bool = false;
-
     /// What this makes if nothing is in its way, where that can be told without a look at the database.
     fn draft(&self, _now: OffsetDateTime) -> Option<Self::Object> {
         None
     }
 
-    /// Writes a draft and the response that tells it in one statement. False where something was in its
-    /// way; then nothing is written, and [`Work::run`] finds out what.
+    /// Writes a draft and the response that tells it in one statement, which others may share. False where
+    /// something was in its way; then nothing is written, and [`Work::run`] finds out what.
     fn write_at_once(
-        _conn: &mut PgConnection,
-        _draft: &Self::Object,
-        _completion: &Completion<'_>,
-    ) -> impl Future<Output = Result<bool, DbError>> + Send {
+        _gateway: &Gateway,
+        _draft: Self::Object,
+        _completion: Completion,
+    ) -> impl Future<Output = Result<bool, NoReply>> + Send {
         std::future::ready(Ok(false))
     }
 
@@ -82,7 +85,7 @@ pub trait Work: Send + Sync + 'static {
     /// merchant's time.
     fn run(
         self,
-        tx: &mut PgConnection,
+        tx: &mut Tx<'_>,
         now: OffsetDateTime,
     ) -> impl Future<Output = Result<Written<Self::Object>, WorkError>> + Send;
 }
@@ -91,21 +94,19 @@ pub trait Work: Send + Sync + 'static {
 impl<W: Work> Work for Result<W, Refusal> {
     type Object = W::Object;
 
-    const TELLS: bool = W::TELLS;
-
     fn draft(&self, now: OffsetDateTime) -> Option<W::Object> {
         self.as_ref().ok()?.draft(now)
     }
 
     async fn write_at_once(
-        conn: &mut PgConnection,
-        draft: &W::Object,
-        completion: &Completion<'_>,
-    ) -> Result<bool, DbError> {
-        W::write_at_once(conn, draft, completion).await
+        gateway: &Gateway,
+        draft: W::Object,
+        completion: Completion,
+    ) -> Result<bool, NoReply> {
+        W::write_at_once(gateway, draft, completion).await
     }
 
-    async fn run(self, tx: &mut PgConnection, now: OffsetDateTime) -> Result<Written<W::Object>, WorkError> {
+    async fn run(self, tx: &mut Tx<'_>, now: OffsetDateTime) -> Result<Written<W::Object>, WorkError> {
         self?.run(tx, now).await
     }
 }
@@ -115,8 +116,8 @@ impl<W: Work> Work for Result<W, Refusal> {
 pub struct Answer {
     /// The HTTP status.
     pub status: u16,
-    /// The body's bytes.
-    pub body: Vec<u8>,
+    /// The body's bytes: rendered once, for the client, the key and the journal.
+    pub body: Bytes,
 }
 
 /// How the outcome of a work becomes a response.
@@ -141,6 +142,8 @@ pub enum NoReply {
     InProgress,
     /// The key is bound to another request.
     Mismatch(Box<Mismatch>),
+    /// A fault has stopped it before the work.
+    Stopped,
     /// The deadline has passed.
     TimedOut,
     /// The work panicked.
@@ -155,6 +158,15 @@ impl From<DbError> for NoReply {
     }
 }
 
+impl From<NoOutcome> for NoReply {
+    fn from(reason: NoOutcome) -> Self {
+        match reason {
+            NoOutcome::Failed(error) => Self::Database(error),
+            NoOutcome::Panicked => Self::Panicked,
+        }
+    }
+}
+
 /// Executes a write, or finds the response that its key already has. To be called in a task that goes on
 /// when the client hangs up.
 ///
@@ -162,38 +174,49 @@ impl From<DbError> for NoReply {
 /// See [`NoReply`]; nothing is stored under the key then.
 pub async fn execute<W: Work>(
     gateway: &Gateway,
-    call: &Call,
+    call: &WriteCall,
     work: W,
     render: impl Render<W::Object>,
 ) -> Result<Reply, NoReply> {
     Execution { gateway, call }.run(work, render).await
 }
 
+/// Explains why a key cannot be used that is bound to `first`, a masked copy. Large bodies are compared on a
+/// thread that serves no requests.
+async fn explain(first: BoundRequest, second: Arc<BoundRequest>) -> NoReply {
+    let is_large = first.body.len() + second.body.len() > COMPARED_AT_ONCE;
+    let explain =
+        move || NoReply::Mismatch(Box::new(idempotency::explain_mismatch(&first, &second.masked())));
+    if is_large { tokio::task::spawn_blocking(explain).await.unwrap_or(NoReply::Panicked) } else { explain() }
+}
+
 /// One write on its way.
 struct Execution<'a> {
     gateway: &'a Gateway,
-    call: &'a Call,
+    call: &'a WriteCall,
 }
 
 impl Execution<'_> {
     async fn run<W: Work>(&self, work: W, render: impl Render<W::Object>) -> Result<Reply, NoReply> {
         let Some(key) = &self.call.key else {
-            self.wait(None).await;
+            self.meet_fault().await?;
             let answer = self.bounded(self.run_without_key(work, render)).await?;
             return Ok(self.first(answer));
         };
-        let (conn, claim) = match self.bounded(self.claim(key)).await? {
-            (conn, KeyClaim::Ours(claim)) => (conn, claim),
-            (_, KeyClaim::Replay { request_id, status, body }) => {
+        let claim = match self.bounded(self.claim(key)).await? {
+            KeyClaim::Ours(claim) => claim,
+            KeyClaim::Replay { request_id, status, body } => {
                 return Ok(Reply { answer: Answer { status, body }, request_id, replayed: true });
             }
-            (_, KeyClaim::InProgress) => return Err(NoReply::InProgress),
-            (_, KeyClaim::Mismatch(mismatch)) => return Err(NoReply::Mismatch(mismatch)),
+            KeyClaim::InProgress => return Err(NoReply::InProgress),
+            KeyClaim::Mismatch(first) => return Err(explain(*first, Arc::clone(&self.call.bound)).await),
         };
-        let conn = self.wait(Some(conn)).await;
-        let outcome = self.bounded(self.commit(conn, key, &claim, work, render)).await;
-        if outcome.is_err() || !self.stores_response() {
-            self.release(key, &claim).await;
+        let outcome = match self.meet_fault().await {
+            Ok(()) => self.bounded(self.commit(key, claim, work, render)).await,
+            Err(error) => Err(error),
+        };
+        if outcome.is_err() {
+            self.release(key, claim).await;
         }
         outcome.map(|answer| self.first(answer))
     }
@@ -202,31 +225,28 @@ impl Execution<'_> {
         Reply { answer, request_id: self.call.request_id, replayed: false }
     }
 
-    async fn claim(&self, key: &IdempotencyKey) -> Result<(PoolConnection, KeyClaim), NoReply> {
-        let delay = match self.call.fault {
-            Some(CallFault::Latency(delay)) => delay,
-            _ => Duration::ZERO,
-        };
+    async fn claim(&self, key: &IdempotencyKey) -> Result<KeyClaim, NoReply> {
         let request = ClaimRequest {
-            merchant: self.call.merchant,
-            key,
-            bound: &self.call.bound,
+            key: key.clone(),
+            bound: Arc::new(self.call.bound.masked()),
             fingerprint: self.call.bound.fingerprint(),
             request_id: self.call.request_id,
-            lease: LEASE + delay,
+            lease: LEASE + self.call.effect.wait,
         };
-        let mut conn = self.gateway.db.acquire().await?;
-        let claim = key_claim::claim(&mut conn, &request).await?;
-        Ok((conn, claim))
+        Ok(key_claim::claim(self.gateway, self.call.merchant, &request).await?)
     }
 
-    /// Waits as a slow bank would, while the key is in progress. No connection is held meanwhile: the
-    /// one that is passed in comes back only where there is nothing to wait for.
-    async fn wait(&self, conn: Option<PoolConnection>) -> Option<PoolConnection> {
-        let Some(CallFault::Latency(delay)) = self.call.fault else { return conn };
-        drop(conn);
-        tokio::time::sleep(delay).await;
-        None
+    /// Meets what a fault does before the work: waits as a slow bank would, while the key is in progress, and may
+    /// end here with an error, after which the key is free and bound to this request, as after any 5xx.
+    async fn meet_fault(&self) -> Result<(), NoReply> {
+        let CallEffect { reach, wait, .. } = self.call.effect;
+        if !wait.is_zero() {
+            tokio::time::sleep(wait).await;
+        }
+        match reach {
+            Reach::Work => Ok(()),
+            Reach::Key | Reach::Nowhere => Err(NoReply::Stopped),
+        }
     }
 
     async fn run_without_key<W: Work>(
@@ -235,13 +255,12 @@ impl Execution<'_> {
         render: impl Render<W::Object>,
     ) -> Result<Answer, NoReply> {
         let mut conn = self.gateway.db.acquire().await?;
-        let now = merchants::open(&mut conn, self.call.merchant).await?;
-        let mut tx = conn.begin().await.map_err(DbError::from)?;
+        let mut tx = Tx::begin(&mut conn, self.call.merchant).await?;
+        let now = tx.now();
         match work.run(&mut tx, now).await {
             Ok(output) => {
                 let answer = render(Ok(&output));
-                tx.commit().await.map_err(DbError::from)?;
-                self.wake_delivery::<W>();
+                self.gateway.commit(tx).await?;
                 Ok(answer)
             }
             Err(WorkError::Refused(refusal)) => Ok(render(Err(&refusal))),
@@ -251,36 +270,31 @@ impl Execution<'_> {
 
     async fn commit<W: Work>(
         &self,
-        conn: Option<PoolConnection>,
         key: &IdempotencyKey,
-        claim: &Claim,
+        claim: Claim,
         work: W,
         render: impl Render<W::Object>,
     ) -> Result<Answer, NoReply> {
-        let mut conn = match conn {
-            Some(conn) => conn,
-            None => self.gateway.db.acquire().await?,
-        };
         if let Some(object) = work.draft(claim.now).filter(|_| self.stores_response()) {
             let draft = Written::new(object);
             let answer = render(Ok(&draft));
-            let completion = self.completion(key, claim, &answer);
-            if W::write_at_once(&mut conn, &draft.object, &completion).await? {
+            let completion = completion(key, claim, &answer);
+            if W::write_at_once(self.gateway, draft.object, completion).await? {
                 return Ok(answer);
             }
         }
-        let mut tx = conn.begin().await.map_err(DbError::from)?;
+        let mut conn = self.gateway.db.acquire().await?;
+        let mut tx = Tx::begin(&mut conn, self.call.merchant).await?;
         match work.run(&mut tx, claim.now).await {
             Ok(output) => {
                 let answer = render(Ok(&output));
                 self.store(&mut tx, key, claim, &answer).await?;
-                tx.commit().await.map_err(DbError::from)?;
-                self.wake_delivery::<W>();
+                self.gateway.commit(tx).await?;
                 Ok(answer)
             }
             Err(WorkError::Refused(refusal)) => {
                 // Nothing is kept but the answer, so there is nothing that it must be one transaction with.
-                tx.rollback().await.map_err(DbError::from)?;
+                tx.rollback().await?;
                 let answer = render(Err(&refusal));
                 self.store(&mut conn, key, claim, &answer).await?;
                 Ok(answer)
@@ -289,47 +303,34 @@ impl Execution<'_> {
         }
     }
 
-    fn wake_delivery<W: Work>(&self) {
-        if W::TELLS {
-            self.gateway.wake_delivery();
-        }
-    }
-
-    /// Stores the response under the claim. An error where somebody has taken the key over: then this
-    /// work came too late, and must leave nothing behind.
+    /// Stores the response under the claim, or gives the claim up where the outcome is to stay unknown. An error
+    /// where the claim is lost: then this work came too late, and must leave nothing behind.
     async fn store(
         &self,
         conn: &mut PgConnection,
         key: &IdempotencyKey,
-        claim: &Claim,
+        claim: Claim,
         answer: &Answer,
     ) -> Result<(), NoReply> {
-        if !self.stores_response() {
-            return Ok(());
-        }
-        let ours = keys::complete(conn, &self.completion(key, claim, answer)).await?;
+        let ours = if self.stores_response() {
+            keys::complete(conn, self.call.merchant, &completion(key, claim, answer)).await?
+        } else {
+            keys::release(conn, (self.call.merchant, key), &claim).await?
+        };
         if ours { Ok(()) } else { Err(NoReply::InProgress) }
     }
 
     const fn stores_response(&self) -> bool {
-        !matches!(self.call.fault, Some(CallFault::ErrorAfter(_)))
-    }
-
-    fn completion<'c>(
-        &self,
-        key: &'c IdempotencyKey,
-        claim: &'c Claim,
-        answer: &'c Answer,
-    ) -> Completion<'c> {
-        Completion { merchant: self.call.merchant, key, claim, status: answer.status, body: &answer.body }
+        self.call.effect.stores
     }
 
     /// Frees the key after an unknown outcome, so that the retry runs for real. Where even that fails,
     /// the lease frees it.
-    async fn release(&self, key: &IdempotencyKey, claim: &Claim) {
+    async fn release(&self, key: &IdempotencyKey, claim: Claim) {
         let release = async {
             let mut conn = self.gateway.db.acquire().await?;
-            Ok(keys::release(&mut conn, (self.call.merchant, key), claim).await?)
+            keys::release(&mut conn, (self.call.merchant, key), &claim).await?;
+            Ok(())
         };
         if let Err(error) = self.bounded(release).await {
             tracing::warn!(?error, "the key stays in progress until its lease is over");
@@ -344,4 +345,8 @@ impl Execution<'_> {
             Err(_elapsed) => Err(NoReply::TimedOut),
         }
     }
+}
+
+fn completion(key: &IdempotencyKey, claim: Claim, answer: &Answer) -> Completion {
+    Completion { key: key.clone(), claim, status: answer.status, body: answer.body.clone() }
 }

@@ -1,13 +1,17 @@
-//! Whose key it is: claims a key for a request, or finds out why it cannot be claimed (contract,
-//! section 4). Each step is one statement, committed at once, so that no request waits for another.
+//! Claims a key for a request, or finds out why that is not possible (contract, section 4). Each step is one
+//! statement, committed at once, so that no request waits for another.
 
-use crate::db::idempotency_keys::{self as keys, Claim, ClaimRequest, KeyState};
+use bytes::Bytes;
+
+use super::Gateway;
+use super::combine::{Ask, NoOutcome};
+use crate::db::idempotency_keys::{self as keys, Claim, ClaimRequest, Claimed, KeyState, StoredKey};
 use crate::db::{DbError, PgConnection};
-use crate::domain::id::RequestId;
-use crate::domain::idempotency::{self, Mismatch};
+use crate::domain::id::{MerchantId, RequestId};
+use crate::domain::idempotency::{BoundRequest, KEPT_HOURS};
 
-/// How often a key is looked at again when it changes hands between reading and claiming it. Each time
-/// somebody else has made progress, so a second look nearly always decides.
+/// How often claiming is tried again if the key changes hands between reading and claiming it. Each time, another
+/// request has made progress, so the second attempt nearly always decides.
 const ATTEMPTS: usize = 5;
 
 /// What a key means for a request.
@@ -16,39 +20,65 @@ pub(super) enum KeyClaim {
     /// The key is ours: run.
     Ours(Claim),
     /// The first response is stored.
-    Replay { request_id: RequestId, status: u16, body: Vec<u8> },
+    Replay { request_id: RequestId, status: u16, body: Bytes },
     /// The first request is still running.
     InProgress,
-    /// The key is bound to another request.
-    Mismatch(Box<Mismatch>),
+    /// The key is bound to another request: this one.
+    Mismatch(Box<BoundRequest>),
+}
+
+/// Many keys are claimed at once.
+impl Ask for ClaimRequest {
+    type Outcome = Claimed;
+
+    async fn ask_all(
+        conn: &mut PgConnection,
+        merchant: MerchantId,
+        batch: &[Self],
+    ) -> Result<Vec<Claimed>, DbError> {
+        keys::claim_all(conn, merchant, batch, KEPT_HOURS).await
+    }
 }
 
 /// Claims the key of a request, if that is possible. Waits for no other request.
-pub(super) async fn claim(conn: &mut PgConnection, request: &ClaimRequest<'_>) -> Result<KeyClaim, DbError> {
+pub(super) async fn claim(
+    gateway: &Gateway,
+    merchant: MerchantId,
+    request: &ClaimRequest,
+) -> Result<KeyClaim, NoOutcome> {
     for _ in 0..ATTEMPTS {
-        if let Some(claim) = keys::claim(conn, request).await? {
-            return Ok(KeyClaim::Ours(claim));
-        }
-        let kept_hours = idempotency::KEPT_HOURS;
-        // Swept between the two statements: it is new again.
-        let Some(stored) = keys::find(conn, request.merchant, request.key, kept_hours).await? else {
-            continue;
-        };
-        if !stored.expired && stored.fingerprint != request.fingerprint {
-            let mismatch = idempotency::explain_mismatch(&stored.bound, request.bound);
-            return Ok(KeyClaim::Mismatch(Box::new(mismatch)));
-        }
-        match stored.state {
-            KeyState::InProgress => return Ok(KeyClaim::InProgress),
-            KeyState::Completed { request_id, status, body } if !stored.expired => {
-                return Ok(KeyClaim::Replay { request_id, status, body });
-            }
-            KeyState::Completed { .. } | KeyState::Free => {
-                if let Some(claim) = keys::reclaim(conn, request, &stored).await? {
-                    return Ok(KeyClaim::Ours(claim));
+        match gateway.claims.ask(merchant, request.clone()).await? {
+            Claimed::Ours(claim) => return Ok(KeyClaim::Ours(claim)),
+            Claimed::Found(stored) => {
+                if let Some(decided) = decide(gateway, merchant, request, stored).await? {
+                    return Ok(decided);
                 }
             }
+            Claimed::Contended => {}
         }
     }
-    Ok(KeyClaim::InProgress)
+    // A key that changes hands so often is held by nobody: the merchant is being emptied.
+    Err(DbError::Emptying.into())
+}
+
+/// What a key in use means. `None` if it has changed hands.
+async fn decide(
+    gateway: &Gateway,
+    merchant: MerchantId,
+    request: &ClaimRequest,
+    stored: StoredKey,
+) -> Result<Option<KeyClaim>, DbError> {
+    if !stored.expired && stored.fingerprint != request.fingerprint {
+        return Ok(Some(KeyClaim::Mismatch(Box::new(stored.bound))));
+    }
+    match stored.state {
+        KeyState::InProgress => Ok(Some(KeyClaim::InProgress)),
+        KeyState::Completed { request_id, status, body } if !stored.expired => {
+            Ok(Some(KeyClaim::Replay { request_id, status, body }))
+        }
+        KeyState::Completed { .. } | KeyState::Free => {
+            let mut conn = gateway.db.acquire().await?;
+            Ok(keys::reclaim(&mut conn, merchant, request, &stored).await?.map(KeyClaim::Ours))
+        }
+    }
 }

@@ -1,13 +1,17 @@
-//! The use cases: what a call does to the database, in which transactions. No HTTP here: a handler says
-//! how an outcome is rendered, since the rendered response is stored in the transaction of the work.
+//! The use cases: what a call does in the database, in which transactions. No HTTP here: a handler passes in how an
+//! outcome is rendered, because the rendered response is stored in the transaction of the work.
 
+pub mod activity;
 pub mod audit;
 pub mod checkout;
 pub mod clock;
+mod combine;
 pub mod delivery;
+pub mod due;
 pub mod events;
 pub mod faults;
 pub mod fixtures;
+pub mod health;
 pub mod idempotent;
 pub mod journal;
 mod key_claim;
@@ -18,42 +22,52 @@ pub mod reset;
 pub mod webhooks;
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
 
-use tokio::sync::{Mutex, Notify};
+use tokio::sync::Notify;
 use tokio_util::task::TaskTracker;
 
-use crate::db::{Database, DbError, PgConnection, events as outbox};
-use crate::domain::event::{Event, EventType};
+use crate::db::idempotency_keys::ClaimRequest;
+use crate::db::new_orders::CompletedOrder;
+use crate::db::orders::LockedOrder;
+use crate::db::{Database, DbError, Tx, events as outbox};
 use crate::domain::id::MerchantId;
-use crate::domain::order::Order;
-use crate::domain::refund::Refund;
+use crate::domain::payment::refund::Refund;
 use crate::domain::refusal::Refusal;
+use crate::domain::time::real_time;
 use crate::domain::view::View;
-use crate::domain::web_url::NotifyPolicy;
+use crate::domain::webhook::event::{Event, EventType};
+use crate::domain::webhook::web_url::NotifyPolicy;
+use activity::Activity;
+use combine::Combiner;
 use faults::WithoutRules;
+use health::Health;
 use journal::Journal;
 
 /// The gateway: what every use case needs.
 #[derive(Debug)]
 pub struct Gateway {
     /// The database.
-    pub db: Database,
+    pub db: Arc<Database>,
+    claims: Combiner<ClaimRequest>,
+    new_orders: Combiner<CompletedOrder>,
     /// What `checkout_url` starts with, without a slash at its end.
     pub public_url: String,
     /// Where webhooks may go.
     pub notify_policy: NotifyPolicy,
     /// The merchants that are let in; `None` lets in every well-formed key.
-    pub merchants: Option<HashSet<MerchantId>>,
+    merchants: Option<HashSet<MerchantId>>,
     /// The work that goes on when its client hangs up; a graceful stop waits for it.
     pub running: TaskTracker,
-    /// What the clients do.
+    /// The journal of the clients' calls.
     pub journal: Journal,
+    /// When merchants have called.
+    pub activity: Activity,
     without_rules: WithoutRules,
-    /// Rung when events may have come due, so that the delivery looks at once.
+    /// Rung when events may have come due, so that the delivery looks for them at once.
     pub delivery_bell: Notify,
-    catching_up: Mutex<()>,
-    ready: AtomicBool,
+    /// Whether the sandbox is ready.
+    pub health: Health,
 }
 
 impl Gateway {
@@ -66,41 +80,57 @@ impl Gateway {
         merchants: Option<HashSet<MerchantId>>,
         journal: Journal,
     ) -> Self {
+        let db = Arc::new(db);
         Self {
+            claims: Combiner::new(Arc::clone(&db)),
+            new_orders: Combiner::new(Arc::clone(&db)),
             db,
             public_url,
             notify_policy,
             merchants,
             running: TaskTracker::new(),
             journal,
+            activity: Activity::default(),
             without_rules: WithoutRules::default(),
             delivery_bell: Notify::new(),
-            catching_up: Mutex::new(()),
-            ready: AtomicBool::new(false),
+            health: Health::default(),
         }
     }
 
-    /// Tells the delivery that events have come due. To be called after the commit.
-    pub fn wake_delivery(&self) {
-        self.delivery_bell.notify_one();
-    }
-
-    /// Whether the tables are up to date, so that calls can be served.
+    /// Whether a merchant may call, and its buyers may pay.
     #[must_use]
-    pub fn is_ready(&self) -> bool {
-        self.ready.load(Ordering::Acquire)
+    pub fn lets_in(&self, merchant: MerchantId) -> bool {
+        self.merchants.as_ref().is_none_or(|merchants| merchants.contains(&merchant))
     }
 
-    /// Lets calls in.
-    pub fn set_ready(&self) {
-        self.ready.store(true, Ordering::Release);
+    /// Follows the database's clock.
+    pub async fn follow_time(&self) -> Result<(), DbError> {
+        // The quickest answer tells the most.
+        for _ in 0..3 {
+            let [asked, database, answered] = self.db.time().await?;
+            real_time::follow(asked, database, answered);
+        }
+        Ok(())
+    }
+
+    /// Commits a transaction, and wakes the delivery if events have come due by it.
+    async fn commit(&self, tx: Tx<'_>) -> Result<(), DbError> {
+        if tx.commit().await?.events_due {
+            self.wake_delivery();
+        }
+        Ok(())
+    }
+
+    /// Wakes the delivery. By hand only where no transaction knows that events have come due: the clock was moved.
+    fn wake_delivery(&self) {
+        self.delivery_bell.notify_one();
     }
 }
 
-/// Why a piece of work came to no result.
+/// Why a use case has no result.
 #[derive(Debug)]
 pub enum WorkError {
-    /// The gateway says no. That is an outcome: it is stored under the key, and nothing else is kept.
+    /// The gateway refuses. A refusal is an outcome: it is stored under the key, and nothing else is kept.
     Refused(Refusal),
     /// The outcome is unknown; nothing is kept.
     Failed(DbError),
@@ -123,7 +153,7 @@ impl From<Refusal> for WorkError {
 pub struct Written<T> {
     /// The object, as it is after the write.
     pub object: T,
-    /// Whether this write made it; false where its number had made it before.
+    /// Whether this write created it; false if an earlier write with its number had.
     pub created: bool,
 }
 
@@ -137,32 +167,29 @@ impl<T> Written<T> {
     }
 }
 
-/// Writes the event that tells a change of an order.
-async fn tell_order(
-    tx: &mut PgConnection,
+/// Emits the event about a change of an order.
+async fn emit_order_event<'c>(
+    tx: &mut Tx<'c>,
     event_type: EventType,
-    order: &Order,
+    order: &LockedOrder<'c>,
     public_url: &str,
     now: time::OffsetDateTime,
 ) -> Result<(), DbError> {
     let notify_url = order.content.notify_url.as_deref();
-    let of = (order.merchant, order.trade_no);
-    let event = Event::new(event_type, of, notify_url, &order.view(public_url), now);
-    outbox::insert(tx, &event.map_err(|_| DbError::Corrupt("order"))?).await
+    let event = Event::new(event_type, order.merchant, notify_url, &order.view(public_url), now);
+    outbox::insert(tx, Some(order), &event.map_err(|_| DbError::Corrupt("order"))?).await
 }
 
-/// Writes the event that tells a change of a refund. Without a URL of its own, a refund is told where
-/// its order is.
-async fn tell_refund(
-    tx: &mut PgConnection,
+/// Emits the event about a change of a refund. Without its own URL, it goes to the URL of its order.
+async fn emit_refund_event<'c>(
+    tx: &mut Tx<'c>,
     event_type: EventType,
     refund: &Refund,
-    order: &Order,
+    order: &LockedOrder<'c>,
     public_url: &str,
     now: time::OffsetDateTime,
 ) -> Result<(), DbError> {
     let notify_url = refund.notify_url.as_deref().or(order.content.notify_url.as_deref());
-    let of = (refund.merchant, refund.trade_no);
-    let event = Event::new(event_type, of, notify_url, &refund.view(public_url), now);
-    outbox::insert(tx, &event.map_err(|_| DbError::Corrupt("refund"))?).await
+    let event = Event::new(event_type, refund.merchant, notify_url, &refund.view(public_url), now);
+    outbox::insert(tx, Some(order), &event.map_err(|_| DbError::Corrupt("refund"))?).await
 }

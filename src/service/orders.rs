@@ -2,19 +2,18 @@
 
 use time::OffsetDateTime;
 
-use super::idempotent::Work;
-use super::{Gateway, WorkError, Written, tell_order};
+use super::combine::Ask;
+use super::idempotent::{NoReply, Work};
+use super::{Gateway, WorkError, Written, emit_order_event};
 use crate::db::idempotency_keys::Completion;
-use crate::db::{Connection, DbError, PgConnection, orders};
-use crate::domain::event::EventType;
-use crate::domain::id::MerchantId;
-use crate::domain::order::{Order, OrderContent, OrderStatus};
+use crate::db::new_orders::CompletedOrder;
+use crate::db::{DbError, PgConnection, Tx, new_orders, orders};
+use crate::domain::id::{MerchantId, TradeNo};
+use crate::domain::payment::order::{Order, OrderContent, OrderStatus};
 use crate::domain::refusal::Refusal;
+use crate::domain::webhook::event::EventType;
 
-/// How many orders one transaction of the expiry closes.
-const EXPIRY_BATCH: i64 = 100;
-
-/// Creates an order, or finds the one that its number has already made.
+/// Creates an order, or finds the one that already has its number.
 #[derive(Debug)]
 pub struct CreateOrder {
     /// Whose order it is.
@@ -30,31 +29,43 @@ impl Work for CreateOrder {
         Some(Order::open(self.merchant, self.content.clone(), now))
     }
 
-    async fn write_at_once(
-        conn: &mut PgConnection,
-        draft: &Order,
-        completion: &Completion<'_>,
-    ) -> Result<bool, DbError> {
-        orders::insert_completing(conn, draft, completion).await
+    async fn write_at_once(gateway: &Gateway, order: Order, completion: Completion) -> Result<bool, NoReply> {
+        Ok(gateway.new_orders.ask(order.merchant, CompletedOrder { order, completion }).await?)
     }
 
-    async fn run(
-        self,
-        tx: &mut PgConnection,
-        now: OffsetDateTime,
-    ) -> Result<Written<Self::Object>, WorkError> {
-        let order = Order::open(self.merchant, self.content, now);
-        if orders::insert(tx, &order).await? {
-            return Ok(Written::new(order));
-        }
-        let asked = order.content;
-        let first = orders::by_out_trade_no(tx, self.merchant, &asked.out_trade_no)
-            .await?
-            .ok_or(DbError::Corrupt("order number"))?;
-        match first.content.differences(&asked) {
-            none if none.is_empty() => Ok(Written::found(first)),
-            differences => Err(Refusal::OutTradeNoConflict(differences).into()),
-        }
+    async fn run(self, tx: &mut Tx<'_>, now: OffsetDateTime) -> Result<Written<Self::Object>, WorkError> {
+        write_or_find(tx, Order::open(self.merchant, self.content, now)).await
+    }
+}
+
+/// Writes a new order, or finds the one that its number has already made.
+///
+/// # Errors
+/// [`Refusal::OutTradeNoConflict`] where that one has other content, or those of the database.
+pub(super) async fn write_or_find(tx: &mut Tx<'_>, order: Order) -> Result<Written<Order>, WorkError> {
+    if new_orders::insert(tx, &order).await? {
+        return Ok(Written::new(order));
+    }
+    let asked = order.content;
+    let first = orders::by_out_trade_no(tx, order.merchant, &asked.out_trade_no).await?;
+    let first = first.ok_or(DbError::Corrupt("order number"))?;
+    match first.content.differences(&asked) {
+        none if none.is_empty() => Ok(Written::found(first)),
+        differences => Err(Refusal::OutTradeNoConflict(differences).into()),
+    }
+}
+
+/// Many orders are written at once.
+impl Ask for CompletedOrder {
+    /// Whether it was written.
+    type Outcome = bool;
+
+    async fn ask_all(
+        conn: &mut PgConnection,
+        merchant: MerchantId,
+        batch: &[Self],
+    ) -> Result<Vec<bool>, DbError> {
+        new_orders::insert_completing(conn, merchant, batch).await
     }
 }
 
@@ -72,19 +83,13 @@ pub struct CloseOrder {
 impl Work for CloseOrder {
     type Object = Order;
 
-    const TELLS: bool = true;
-
-    async fn run(
-        self,
-        tx: &mut PgConnection,
-        now: OffsetDateTime,
-    ) -> Result<Written<Self::Object>, WorkError> {
+    async fn run(self, tx: &mut Tx<'_>, now: OffsetDateTime) -> Result<Written<Self::Object>, WorkError> {
         let order = find(tx, self.merchant, &self.no).await?;
-        if let Some(closed) = orders::close(tx, self.merchant, order.trade_no, now).await? {
-            tell_order(tx, EventType::OrderClosed, &closed, &self.public_url, now).await?;
-            return Ok(Written::found(closed));
+        if let Some(closed) = orders::close(tx, order.trade_no, now).await? {
+            emit_order_event(tx, EventType::OrderClosed, &closed, &self.public_url, now).await?;
+            return Ok(Written::found(closed.into_order()));
         }
-        // Not pending any more, perhaps only since a moment ago: what it is now decides.
+        // It is not pending any more, perhaps since a moment ago: its present state decides.
         let order = find(tx, self.merchant, &self.no).await?;
         match order.status {
             OrderStatus::Paid | OrderStatus::Refunded => Err(Refusal::OrderAlreadyPaid.into()),
@@ -93,7 +98,7 @@ impl Work for CloseOrder {
     }
 }
 
-/// The order that a number means.
+/// The order with this number of either kind.
 ///
 /// # Errors
 /// [`Refusal::OrderNotFound`], or those of the database.
@@ -102,21 +107,10 @@ pub async fn find(conn: &mut PgConnection, merchant: MerchantId, no: &str) -> Re
     order.ok_or_else(|| Refusal::OrderNotFound(no.to_owned()).into())
 }
 
-/// Closes the orders whose time is over, and tells it. Returns how many; fewer than a batch means that
-/// nothing else is due.
-///
-/// # Errors
-/// Those of the database.
-pub async fn expire_due(gateway: &Gateway) -> Result<bool, DbError> {
-    let mut conn = gateway.db.acquire().await?;
-    let mut tx = conn.begin().await?;
-    let closed = orders::expire(&mut tx, EXPIRY_BATCH).await?;
-    for order in &closed {
-        tell_order(&mut tx, EventType::OrderClosed, order, &gateway.public_url, order.expires_at).await?;
+/// Closes those of these orders that have expired and are still pending, and emits their events.
+pub(super) async fn expire(tx: &mut Tx<'_>, due: &[TradeNo], public_url: &str) -> Result<(), DbError> {
+    for order in orders::expire(tx, due).await? {
+        emit_order_event(tx, EventType::OrderClosed, &order, public_url, order.expires_at).await?;
     }
-    tx.commit().await?;
-    if !closed.is_empty() {
-        gateway.wake_delivery();
-    }
-    Ok(i64::try_from(closed.len()) == Ok(EXPIRY_BATCH))
+    Ok(())
 }

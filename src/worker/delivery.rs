@@ -1,142 +1,199 @@
-//! Sends webhooks: takes what is due, POSTs each in a task of its own, and records what came of it. No
-//! connection to the database is held during a POST. How much is under way is bounded for each receiver,
-//! for each merchant and in all, so that one that hangs slows nobody else.
+//! Sends webhooks: takes due events merchant by merchant, and starts each attempt in its own task. The attempts in
+//! flight are bounded per receiver, per merchant and in total, so that a receiver that hangs slows nobody else. A
+//! merchant at its bound rests for a moment, so that its backlog is not searched in vain.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use time::OffsetDateTime;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
+use super::attempt::deliver;
 use super::post::Sender;
 use crate::db::DbError;
-use crate::db::deliveries::{Attempt, Room, Taken, Underway};
-use crate::domain::delivery::Outcome;
-use crate::domain::fault::DeliveryFault;
+use crate::db::leases::{Capacity, LeaseHolder};
 use crate::domain::id::MerchantId;
-use crate::domain::signature;
-use crate::domain::webhook::WebhookSecret;
-use crate::service::{Gateway, delivery};
+use crate::service::Gateway;
+use crate::service::delivery::{self, Haul};
 
-/// How often events are looked for that come due by time. New ones ring a bell.
+/// How often the loop looks for events that have come due, and how long a merchant at its capacity rests. New events
+/// ring a bell, and an attempt that ends frees capacity, so neither waits this long.
 const POLL: Duration = Duration::from_millis(100);
-/// With so many merchants that looking takes long, the pauses are so many times as long.
-const PAUSE_PER_LOOK: u32 = 5;
+/// How long a merchant rests while others write its events, or another instance sends them.
+const BRIEFLY: Duration = Duration::from_millis(10);
+/// How long a merchant rests after its events could not be taken, for example because of a lock.
+const AFTER_FAILURE: Duration = Duration::from_secs(5);
 
-/// How many attempts may be under way to one receiver (scheme, host and port) of a merchant. One look may
-/// exceed it by what it takes at once.
+/// How many attempts may be in flight to one receiver (scheme, host and port) of a merchant.
 const OF_RECEIVER: usize = 16;
-/// How many events of one merchant one look takes.
-const AT_ONCE: i64 = 8;
-/// How many attempts of one merchant may be under way: several receivers may hang, and others get theirs.
-const OF_MERCHANT: i64 = 128;
-/// How many in all; each takes a socket.
+/// How many events of one merchant are taken at once.
+const AT_ONCE: usize = 16;
+/// How many attempts may be in flight in total. Each takes a socket.
 const OF_ALL: usize = 512;
+/// A merchant may have one part in this many of the free capacity in flight. Several of its receivers may hang, and
+/// even if those of many merchants hang, capacity is left for a merchant that has none in flight.
+const PART_OF_FREE: usize = 4;
+/// How many merchants with due events are found at once.
+const MERCHANTS: usize = 64;
 
-/// How old a stale timestamp is, in seconds: twice of what receivers tolerate.
-const STALE_BY: i64 = 2 * signature::TOLERANCE_SECONDS;
-/// What signs where a signature is to fit nothing.
-const NOBODYS_SECRET: &str = "whsec_of_nobody";
-
-/// How long attempts may go on after a signal. What is cut off then is sent again when its lease is over.
+/// How long attempts may run on after a signal. An attempt that is cut off is made again when its lease is over.
 const FINISH_WITHIN: Duration = Duration::from_secs(5);
 
 /// Sends what is due until `stop` is cancelled.
 pub(super) async fn run(gateway: Arc<Gateway>, stop: CancellationToken) {
-    let sender = Arc::new(Sender::new(gateway.notify_policy));
-    let mut delivery = Delivery { gateway, sender, attempts: JoinSet::new(), underway: HashMap::new() };
+    let mut delivery = DeliveryLoop::new(Arc::clone(&gateway));
     while !stop.is_cancelled() {
-        let started = Instant::now();
         match delivery.run_once().await {
-            Ok(true) => continue,
-            Ok(false) => {}
+            Ok(more) => {
+                gateway.health.is_up("delivery");
+                if more {
+                    continue;
+                }
+            }
             Err(error) => tracing::warn!(worker = "delivery", %error, "will try again"),
         }
-        let pause = POLL.max(started.elapsed() * PAUSE_PER_LOOK);
-        let gateway = Arc::clone(&delivery.gateway);
         tokio::select! {
             () = stop.cancelled() => {}
             () = gateway.delivery_bell.notified() => {}
-            () = delivery.attempt_ended(), if delivery.is_crowded() => {}
-            () = tokio::time::sleep(pause) => {}
+            () = delivery.until_capacity_is_free() => {}
+            () = tokio::time::sleep(POLL) => {}
         }
     }
     let finish = async { while delivery.attempts.join_next().await.is_some() {} };
     let _ = tokio::time::timeout(FINISH_WITHIN, finish).await;
 }
 
-/// Who gets an attempt: a merchant, and its receiver.
+/// To whom an attempt goes: the merchant, and its receiver.
 type Whose = (MerchantId, Option<String>);
 
 /// The attempts of this process.
-struct Delivery {
+struct DeliveryLoop {
     gateway: Arc<Gateway>,
     sender: Arc<Sender>,
+    lease_holder: LeaseHolder,
     attempts: JoinSet<()>,
-    underway: HashMap<Id, Whose>,
+    in_flight: HashMap<Id, Whose>,
+    /// Merchants that are not looked at until then.
+    resting: HashMap<MerchantId, Instant>,
 }
 
-impl Delivery {
+impl DeliveryLoop {
+    fn new(gateway: Arc<Gateway>) -> Self {
+        let sender = Arc::new(Sender::new(gateway.notify_policy));
+        let lease_holder = LeaseHolder { id: Uuid::new_v4(), alone: gateway.db.is_exclusive() };
+        let (attempts, in_flight, resting) = (JoinSet::new(), HashMap::new(), HashMap::new());
+        Self { gateway, sender, lease_holder, attempts, in_flight, resting }
+    }
+
     /// Starts attempts that are due. Returns whether more may be due.
     async fn run_once(&mut self) -> Result<bool, DbError> {
         while let Some(ended) = self.attempts.try_join_next_with_id() {
             self.forget(ended);
         }
-        let free = OF_ALL.saturating_sub(self.underway.len());
-        if free == 0 {
+        let now = Instant::now();
+        self.resting.retain(|_, until| *until > now);
+        let resting: Vec<_> = self.resting.keys().copied().collect();
+        let due = delivery::due(&self.gateway, &resting, count(MERCHANTS)).await?;
+        let mut more = due.len() == MERCHANTS;
+        for merchant in due {
+            if self.free() == 0 {
+                return Ok(false);
+            }
+            match self.serve(merchant).await {
+                Ok(is_full) => more |= is_full,
+                Err(error @ DbError::Unavailable(_)) if !error.is_lock_timeout() => return Err(error),
+                Err(error) => {
+                    tracing::warn!(%error, "the events of a merchant wait");
+                    self.rest(merchant, AFTER_FAILURE);
+                }
+            }
+        }
+        Ok(more)
+    }
+
+    /// Starts attempts of one merchant. Returns whether more of its events may be taken at once.
+    async fn serve(&mut self, merchant: MerchantId) -> Result<bool, DbError> {
+        let capacity = self.capacity(merchant);
+        if capacity.in_all == 0 {
+            self.rest(merchant, POLL);
             return Ok(false);
         }
-        let of_all = i64::try_from(free).unwrap_or_default();
-        let room = Room { at_once: AT_ONCE, of_merchant: OF_MERCHANT, of_all };
-        let mut counts: HashMap<MerchantId, i64> = HashMap::new();
-        for taken in delivery::take(&self.gateway, room, &self.count()).await? {
-            *counts.entry(taken.merchant).or_default() += 1;
-            self.start(taken);
+        let haul = delivery::take(&self.gateway, merchant, self.lease_holder, &capacity).await?;
+        let is_full = haul.is_full;
+        self.start(haul);
+        if is_full {
+            return Ok(true);
         }
-        Ok(counts.values().any(|count| *count >= AT_ONCE))
+        if self.is_crowded(merchant) {
+            self.rest(merchant, POLL);
+        } else if !delivery::raise(&self.gateway, merchant, self.lease_holder).await? {
+            self.rest(merchant, BRIEFLY);
+        }
+        Ok(false)
     }
 
-    fn start(&mut self, taken: Taken) {
-        let (gateway, sender) = (Arc::clone(&self.gateway), Arc::clone(&self.sender));
-        let whose = (taken.merchant, taken.receiver.clone());
-        let task = self.attempts.spawn(async move {
-            if let Err(error) = deliver(&gateway, &sender, &taken).await {
-                tracing::warn!(event = %taken.event_id, %error, "sent again when its lease is over");
+    fn start(&mut self, haul: Haul) {
+        let ends: Vec<_> = haul.taken.iter().map(|taken| haul.lease_ends(taken)).collect();
+        for (taken, ends) in haul.taken.into_iter().zip(ends) {
+            let (gateway, sender) = (Arc::clone(&self.gateway), Arc::clone(&self.sender));
+            let whose = (taken.lease.merchant, taken.receiver.clone());
+            let task = self.attempts.spawn(async move {
+                if let Err(error) = deliver(&gateway, &sender, &taken, haul.now, ends).await {
+                    let event = taken.lease.event_id;
+                    tracing::warn!(%event, %error, "sent again when its lease is over");
+                }
+            });
+            self.in_flight.insert(task.id(), whose);
+        }
+    }
+
+    /// How many more attempts may be in flight.
+    fn free(&self) -> usize {
+        OF_ALL.saturating_sub(self.in_flight.len())
+    }
+
+    /// How much may be taken of a merchant.
+    fn capacity(&self, merchant: MerchantId) -> Capacity {
+        let receivers = self.receivers(merchant);
+        let mine = receivers.values().sum::<usize>();
+        let in_all = share(mine, self.free());
+        let (receivers, attempts) =
+            receivers.into_iter().map(|(receiver, attempts)| (receiver.to_owned(), count(attempts))).unzip();
+        Capacity { in_all: count(in_all), of_receiver: count(OF_RECEIVER), receivers, attempts }
+    }
+
+    /// How many attempts each receiver of a merchant has in flight.
+    fn receivers(&self, merchant: MerchantId) -> HashMap<&str, usize> {
+        let mut receivers = HashMap::new();
+        for (_, receiver) in self.in_flight.values().filter(|(whose, _)| *whose == merchant) {
+            *receivers.entry(receiver.as_deref().unwrap_or_default()).or_default() += 1;
+        }
+        receivers
+    }
+
+    /// Whether a receiver of a merchant is at its capacity, so that events for it may be due and cannot be taken.
+    fn is_crowded(&self, merchant: MerchantId) -> bool {
+        self.receivers(merchant).values().any(|attempts| *attempts >= OF_RECEIVER)
+    }
+
+    fn rest(&mut self, merchant: MerchantId, time: Duration) {
+        self.resting.insert(merchant, Instant::now() + time);
+    }
+
+    /// Returns when an attempt has ended whose capacity somebody was waiting for.
+    async fn until_capacity_is_free(&mut self) {
+        while let Some(ended) = self.attempts.join_next_with_id().await {
+            if self.forget(ended) {
+                return;
             }
-        });
-        self.underway.insert(task.id(), whose);
-    }
-
-    /// What is under way, by merchant; and the receivers that have enough to do.
-    fn count(&self) -> Underway {
-        let (mut merchants, mut receivers) = (HashMap::new(), HashMap::new());
-        for (merchant, receiver) in self.underway.values() {
-            *merchants.entry(merchant.uuid()).or_insert(0) += 1;
-            *receivers.entry((merchant.uuid(), receiver)).or_insert(0) += 1;
         }
-        let (merchants, attempts) = merchants.into_iter().unzip();
-        let crowded = receivers.into_iter().filter(|(_, count)| *count >= OF_RECEIVER);
-        let crowded = crowded.filter_map(|((merchant, receiver), _)| Some((merchant, receiver.clone()?)));
-        let (crowded_merchants, crowded_receivers) = crowded.unzip();
-        Underway { merchants, attempts, crowded_merchants, crowded_receivers }
+        std::future::pending::<()>().await;
     }
 
-    /// Whether something may be due that waits only for an attempt to end.
-    fn is_crowded(&self) -> bool {
-        let count = self.count();
-        let full = count.attempts.iter().any(|attempts| *attempts >= OF_MERCHANT);
-        full || !count.crowded_receivers.is_empty() || self.underway.len() >= OF_ALL
-    }
-
-    async fn attempt_ended(&mut self) {
-        if let Some(ended) = self.attempts.join_next_with_id().await {
-            self.forget(ended);
-        }
-    }
-
-    fn forget(&mut self, ended: Result<(Id, ()), JoinError>) {
+    /// Returns whether somebody was waiting for the attempt to end.
+    fn forget(&mut self, ended: Result<(Id, ()), JoinError>) -> bool {
         let id = match ended {
             Ok((id, ())) => id,
             Err(error) => {
@@ -144,61 +201,41 @@ impl Delivery {
                 error.id()
             }
         };
-        self.underway.remove(&id);
+        let was_full = self.free() == 0;
+        let merchant = self.in_flight.remove(&id).map(|(merchant, _)| merchant);
+        let was_resting = merchant.is_some_and(|merchant| self.resting.remove(&merchant).is_some());
+        was_full || was_resting
     }
 }
 
-/// One attempt, from the fault that strikes it to its record.
-async fn deliver(gateway: &Gateway, sender: &Sender, taken: &Taken) -> Result<(), DbError> {
-    let Some(url) = &taken.url else {
-        return delivery::give_up(gateway, taken).await;
-    };
-    let fault = delivery::fault(gateway, taken).await?;
-    if let Some(DeliveryFault::Delay(delay)) = fault {
-        return delivery::postpone(gateway, taken, delay).await;
-    }
-    attempt(gateway, sender, taken, url, fault, false).await?;
-    if fault == Some(DeliveryFault::Duplicate) {
-        attempt(gateway, sender, taken, url, fault, true).await?;
-    }
-    Ok(())
+/// How many attempts a merchant may start at once that has `mine` in flight, if `free` more may be in flight in
+/// total.
+fn share(mine: usize, free: usize) -> usize {
+    free.div_ceil(PART_OF_FREE).saturating_sub(mine).min(AT_ONCE)
 }
 
-async fn attempt(
-    gateway: &Gateway,
-    sender: &Sender,
-    taken: &Taken,
-    url: &str,
-    fault: Option<DeliveryFault>,
-    is_extra: bool,
-) -> Result<(), DbError> {
-    let signature = sign(taken, fault);
-    let outcome = match fault {
-        Some(DeliveryFault::Lost) => Outcome::lost(),
-        _ => sender.post(url, taken.event_id, &signature, &taken.payload).await,
-    };
-    tracing::info!(
-        event = %taken.event_id,
-        event_type = taken.event_type.code(),
-        fault = fault.map(DeliveryFault::kind),
-        status = outcome.status,
-        error = outcome.error,
-        duration_ms = outcome.duration_ms,
-        "webhook sent"
-    );
-    let attempt = Attempt { taken, url, signature: &signature, outcome: &outcome, is_extra };
-    delivery::record(gateway, &attempt).await
+/// A number that is small.
+fn count(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// The signature of an attempt, at this moment.
-fn sign(taken: &Taken, fault: Option<DeliveryFault>) -> String {
-    let secrets = [Some(&taken.secret), taken.previous_secret.as_ref()].into_iter().flatten();
-    let secrets = secrets.map(|secret| match fault {
-        Some(DeliveryFault::BadSignature) => NOBODYS_SECRET,
-        _ => WebhookSecret::as_str(secret),
-    });
-    // Real time, whatever the merchant's clock says: receivers refuse a timestamp that is far off.
-    let now = OffsetDateTime::now_utc().unix_timestamp();
-    let timestamp = if fault == Some(DeliveryFault::StaleTimestamp) { now - STALE_BY } else { now };
-    signature::header(&secrets.collect::<Vec<_>>(), timestamp, taken.payload.as_bytes())
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn merchants_whose_receivers_hang_leave_room_for_others() {
+        let mut free = OF_ALL;
+        for _ in 0..16 {
+            let mut mine = 0;
+            while share(mine, free) > 0 {
+                let started = share(mine, free);
+                (mine, free) = (mine + started, free - started);
+            }
+            assert!((1..=OF_ALL / PART_OF_FREE).contains(&mine), "{mine}");
+        }
+        assert_eq!((share(0, free), free), (2, 7));
+        // The last free ones are left for merchants that have none in flight.
+        assert_eq!((share(0, 1), share(1, 1), share(0, 0)), (1, 0, 0));
+    }
 }

@@ -1,5 +1,5 @@
-//! One POST to a receiver, and what came of it in plain words. A receiver is a stranger: it gets ten seconds,
-//! a bounded part of its answer is read, and it is followed nowhere (contract, section 6).
+//! One POST to a receiver, and its outcome in plain words. A receiver is not trusted: it gets ten seconds, a bounded
+//! part of its answer is read, and redirects are not followed (contract, section 6).
 
 use std::error::Error;
 use std::net::SocketAddr;
@@ -10,20 +10,23 @@ use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderName, TRANSFER_ENCODIN
 use reqwest::{Client, ClientBuilder, StatusCode, redirect};
 use serde_json::Value;
 
-use crate::domain::delivery::Outcome;
 use crate::domain::id::EventId;
-use crate::domain::signature::HEADER;
-use crate::domain::web_url::{self, NotifyPolicy};
+use crate::domain::masking;
+use crate::domain::webhook::delivery::AttemptOutcome;
+use crate::domain::webhook::signature::HEADER;
+use crate::domain::webhook::web_url::{self, NotifyPolicy};
 
 const X_KUKOPAY_EVENT_ID: HeaderName = HeaderName::from_static("x-kukopay-event-id");
 const USER_AGENT: &str = concat!("kukopay-sandbox/", env!("CARGO_PKG_VERSION"));
 
 /// How long connecting, sending and reading the answer may take together.
 const LIMIT: Duration = Duration::from_secs(10);
-/// How much of an answer is read, in bytes. What follows does not matter.
+/// How much of an answer is read, in bytes. The rest does not matter.
 const READ: usize = 256 * 1024;
 /// How much of it is kept, in bytes.
 const EXCERPT: usize = 1024;
+/// How much of it is masked, in bytes: more than the excerpt, as masking shortens.
+const MASKED: usize = 16 * EXCERPT;
 
 /// Sends webhooks.
 #[derive(Debug)]
@@ -32,7 +35,7 @@ pub(super) struct Sender {
     policy: NotifyPolicy,
 }
 
-/// What has come of an answer so far.
+/// The part of an answer that has arrived.
 #[derive(Default)]
 struct Received {
     status: Option<StatusCode>,
@@ -50,7 +53,13 @@ impl Sender {
     }
 
     /// Sends a body as it is.
-    pub(super) async fn post(&self, url: &str, event: EventId, signature: &str, body: &str) -> Outcome {
+    pub(super) async fn post(
+        &self,
+        url: &str,
+        event: EventId,
+        signature: &str,
+        body: &str,
+    ) -> AttemptOutcome {
         let started = Instant::now();
         let mut received = Received::default();
         let exchange = self.exchange(url, event, signature, body, &mut received);
@@ -62,7 +71,7 @@ impl Sender {
             }
             Err(_) => Some(format!("no answer within {} s", LIMIT.as_secs())),
         };
-        Outcome {
+        AttemptOutcome {
             status: received.status.map(|status| status.as_u16()),
             error,
             duration_ms: i64::try_from(started.elapsed().as_millis()).unwrap_or(i64::MAX),
@@ -78,7 +87,7 @@ impl Sender {
         body: &str,
         received: &mut Received,
     ) -> Result<(), String> {
-        // The policy may be stricter than when the URL was taken; and no resolver sees an address.
+        // Checked again: the policy may have become stricter, and an IP address does not pass the resolver.
         if web_url::notify_url_from_json(&Value::from(url), self.policy).is_err() {
             return Err("the URL is not public https, as --strict-urls asks for; nothing was sent".to_owned());
         }
@@ -90,7 +99,7 @@ impl Sender {
             .body(body.to_owned());
         let mut response = request.send().await.map_err(|error| describe(&error))?;
         received.status = Some(response.status());
-        // Such an answer has no other end than the connection's, which simple servers do not close well.
+        // Such an answer ends with its connection, which simple servers do not close properly.
         let ends_by_closing =
             ![CONTENT_LENGTH, TRANSFER_ENCODING].iter().any(|name| response.headers().contains_key(name));
         while received.body.len() < READ {
@@ -110,7 +119,7 @@ fn builder(policy: NotifyPolicy) -> ClientBuilder {
         .user_agent(USER_AGENT)
         .redirect(redirect::Policy::none())
         .no_proxy()
-        // A connection of its own for each attempt: none is slowed down or cut by what an earlier one left.
+        // Each attempt has its own connection, so that no earlier attempt can slow it down or cut it off.
         .pool_max_idle_per_host(0);
     match policy {
         NotifyPolicy::Anywhere => builder,
@@ -118,8 +127,8 @@ fn builder(policy: NotifyPolicy) -> ClientBuilder {
     }
 }
 
-/// Resolves names to public addresses only. The connection goes to one of those that were judged here, so a
-/// name that resolves to something else a moment later gains nothing.
+/// Resolves names to public addresses only. The connection goes to one of the addresses checked here, so a name that
+/// resolves to another address a moment later gains nothing.
 #[derive(Debug)]
 struct PublicAddresses;
 
@@ -160,8 +169,7 @@ fn describe(error: &reqwest::Error) -> String {
     }
 }
 
-/// The innermost cause of an error. Only the outermost knows the URL; where there is no other, its text is
-/// taken without it.
+/// The innermost cause of an error. Only the outermost error holds the URL; it is removed from its text.
 fn root(error: &reqwest::Error) -> String {
     let mut cause: Option<&(dyn Error + 'static)> = error.source();
     while let Some(inner) = cause.and_then(Error::source) {
@@ -172,8 +180,9 @@ fn root(error: &reqwest::Error) -> String {
 
 /// The beginning of an answer as text that the database can hold.
 fn excerpt(body: &[u8]) -> String {
-    let beginning = &body[..body.len().min(EXCERPT)];
-    let mut text = String::from_utf8_lossy(beginning).replace('\0', "\u{fffd}");
+    // Masked before it is cut: the first digits of a cut card number would not be recognised.
+    let beginning = String::from_utf8_lossy(&body[..body.len().min(MASKED)]);
+    let mut text = masking::whole_body(&beginning).replace('\0', "\u{fffd}");
     text.truncate(text.floor_char_boundary(EXCERPT));
     text
 }
@@ -220,5 +229,7 @@ mod tests {
         assert_eq!(excerpt(b"a\0b\xff"), "a\u{fffd}b\u{fffd}");
         assert_eq!(excerpt(&[b'x'; 5000]).len(), EXCERPT);
         assert!(excerpt(&[0xff; 5000]).len() <= EXCERPT);
+        let cut = format!("{}4242424242424242 kuko_live_abcdefgh", "x".repeat(EXCERPT - 6));
+        assert!(excerpt(cut.as_bytes()).ends_with("x4242**"));
     }
 }

@@ -1,14 +1,14 @@
 //! `kukopay-sandbox audit`: what it prints, and its exit status, which gates a CI job. And the loops that
-//! README.md shows pass it.
+//! docs/audit.md shows pass it.
 
 use std::process::Output;
 
 use serde_json::{Value, json};
 
-use crate::readme;
-use crate::support::Merchant;
 use crate::support::client::order;
+use crate::support::pages;
 use crate::support::process::{command, free_port};
+use crate::support::{Merchant, expect_fields};
 
 /// Runs the command to its end, while the server goes on.
 async fn audit(arguments: &[&str], api_key: Option<&str>) -> (Option<i32>, String, String) {
@@ -24,12 +24,12 @@ async fn audit(arguments: &[&str], api_key: Option<&str>) -> (Option<i32>, Strin
 async fn a_pass_exits_with_0_and_findings_with_1() {
     let merchant = Merchant::new();
     let url = ["--url", &merchant.base_url];
-    merchant.post("/v1/orders", &order("A1", 2990)).key("k1").send().await.data(201);
+    merchant.post("/v1/orders", &order("A1", 2990)).key("k1").send().await.expect_data(201);
     let (status, text, _) = audit(&[&url[..], &["--api-key", &merchant.api_key]].concat(), None).await;
     assert_eq!(text, "PASS  1 operation without a finding: this client is safe to retry.\n");
     assert_eq!(status, Some(0));
 
-    merchant.post("/v1/orders", &order("A2", 2990)).send().await.data(201);
+    merchant.post("/v1/orders", &order("A2", 2990)).send().await.expect_data(201);
     let (status, text, _) = audit(&url, Some(&merchant.api_key)).await;
     let head = "FAIL  1 finding in 2 operations: this client is not safe to retry.\n\nmissing_key\n    ";
     assert!(text.starts_with(head), "{text}");
@@ -37,7 +37,8 @@ async fn a_pass_exits_with_0_and_findings_with_1() {
 
     let (status, json, _) = audit(&[&url[..], &["--json"]].concat(), Some(&merchant.api_key)).await;
     let report: Value = serde_json::from_str(&json).expect("JSON");
-    assert_eq!((&report["verdict"], &report["findings"][0]["rule"]), (&json!("fail"), &json!("missing_key")));
+    assert_eq!(report["verdict"], json!("fail"));
+    assert_eq!(report["findings"][0]["rule"], json!("missing_key"));
     assert_eq!(status, Some(1));
 }
 
@@ -46,7 +47,7 @@ async fn the_threshold_is_passed_on() {
     let merchant = Merchant::new();
     let attempt = || merchant.post("/v1/orders", &order("A1", 2990)).key("k1");
     attempt().header("X-Sandbox-Fault", "error_before").send().await;
-    attempt().send().await.data(201);
+    attempt().send().await.expect_data(201);
     for (least, expected) in [("0", 0), ("60000", 1)] {
         let arguments = ["--url", &merchant.base_url, "--min-backoff-ms", least];
         let (status, text, _) = audit(&arguments, Some(&merchant.api_key)).await;
@@ -71,8 +72,8 @@ async fn no_answer_exits_with_2_and_says_why() {
     assert_eq!(status, Some(2));
 }
 
-/// Runs a loop of README.md, which is told where and as whom to call, and waits for its end.
-async fn run(program: &str, arguments: &[&str], merchant: &Merchant, order_json: &str) {
+/// Runs a loop of docs/audit.md, which is told where and as whom to call, and waits for its end.
+async fn expect_success(program: &str, arguments: &[&str], merchant: &Merchant, order_json: &str) {
     let directory = tempfile::tempdir().expect("a directory");
     std::fs::write(directory.path().join("order.json"), order_json).expect("written");
     let output = tokio::process::Command::new(program)
@@ -84,16 +85,15 @@ async fn run(program: &str, arguments: &[&str], merchant: &Merchant, order_json:
     assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// What is shown in README.md in this language and has this in it.
+/// What is shown in this language and has this in it.
 fn shown(language: &str, part: &str) -> String {
-    let blocks = readme::blocks().into_iter();
-    let mut found =
-        blocks.filter(|(its, text)| *its == language && text.contains(part)).map(|(_, text)| text);
-    found.next().expect("a block")
+    let mut blocks = pages::blocks().into_iter();
+    let found = blocks.find(|block| block.language == language && block.text.contains(part));
+    found.expect("a block").text
 }
 
 #[tokio::test]
-async fn the_loops_of_the_readme_pass() {
+async fn the_loops_that_are_shown_pass() {
     let order = order("A1", 2990).to_string();
     let python = shown("python", "def create_order(")
         + &format!(
@@ -110,11 +110,11 @@ async fn the_loops_of_the_readme_pass() {
         let merchant = Merchant::new();
         for kind in ["truncated_response", "response_lost"] {
             let rule = json!({"kind": kind, "method": "POST", "path": "/v1/orders", "times": 1});
-            merchant.post("/sandbox/faults", &rule).send().await.data(201);
+            merchant.post("/sandbox/faults", &rule).send().await.expect_data(201);
         }
-        run(program, &arguments, &merchant, &order).await;
-        let report = merchant.get("/sandbox/audit").await.data(200);
-        assert_eq!(report, json!({"verdict": "pass", "operations": 1, "findings": []}), "{program}");
+        expect_success(program, &arguments, &merchant, &order).await;
+        let report = merchant.get("/sandbox/audit").await.expect_data(200);
+        expect_fields(&report, &json!({"verdict": "pass", "operations": 1, "findings": []}));
         assert_eq!(merchant.all("/v1/orders").await.len(), 1);
     }))
     .await;

@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-use crate::support::Merchant;
 use crate::support::browser::Browser;
 use crate::support::client::order;
+use crate::support::{Merchant, wait_while};
 
 const PAY: &str = "form button.primary";
 
@@ -21,7 +21,7 @@ fn shop(merchant: &Merchant) -> String {
 async fn page(merchant: &Merchant, no: &str, fields: &Value) -> String {
     let mut body = order(no, 299_000);
     body.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
-    let order = merchant.post("/v1/orders", &body).send().await.data(201);
+    let order = merchant.post("/v1/orders", &body).send().await.expect_data(201);
     order["checkout_url"].as_str().unwrap().to_owned()
 }
 
@@ -67,8 +67,8 @@ async fn one_click_fills_in_a_card_and_the_buyer_returns_to_the_shop() {
     assert_eq!(browser.value("#cvc").await, "1234");
     assert_eq!(browser.client.current_url().await.unwrap().as_str(), page, "nothing was loaded anew");
     browser.click(PAY).await;
-    let trade_no = merchant.get("/v1/orders/CLICKED").await.data(200)["trade_no"].clone();
-    let returned = browser.leads_to("/healthz").await;
+    let trade_no = merchant.get("/v1/orders/CLICKED").await.expect_data(200)["trade_no"].clone();
+    let returned = browser.expect_address("/healthz").await;
     let expected =
         format!("{}&out_trade_no=CLICKED&trade_no={}", shop(&merchant), trade_no.as_str().unwrap());
     assert_eq!(returned, expected);
@@ -86,14 +86,14 @@ async fn a_shop_that_leads_on_to_another_address_does_not_strand_its_buyer() {
     browser.click(PAY).await;
     browser.click("button[value='authorised']").await;
     // The policy ends the way from the form; the link beside the result leads all the way.
-    browser.shows("Payment complete").await;
+    browser.expect_text("Payment complete").await;
     browser.click("a.primary").await;
-    browser.leads_to("/healthz?cart=7").await;
+    browser.expect_address("/healthz?cart=7").await;
     assert_eq!(told(&merchant).await, ["payment.succeeded"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn digits_are_grouped_while_they_are_typed_and_time_runs_down() {
+async fn digits_are_grouped_while_they_are_typed() {
     let Some(browser) = Browser::start(&json!({})).await else { return };
     let merchant = Merchant::new();
     browser.goto(&page(&merchant, "TYPED", &json!({})).await).await;
@@ -101,9 +101,19 @@ async fn digits_are_grouped_while_they_are_typed_and_time_runs_down() {
     browser.write("#expiry", "1234").await;
     assert_eq!(browser.value("#number").await, "4242 4242 4242 4242");
     assert_eq!(browser.value("#expiry").await, "12/34");
-    browser.shows("01:59:").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_time_that_is_left_runs_down() {
+    let Some(browser) = Browser::start(&json!({})).await else { return };
+    let merchant = Merchant::new();
+    browser.goto(&page(&merchant, "TICKS", &json!({})).await).await;
+    browser.expect_text("01:59:").await;
     let first = browser.run("return document.querySelector('.countdown dd').textContent").await;
-    while browser.run("return document.querySelector('.countdown dd').textContent").await == first {}
+    wait_while("the time stands still", async || {
+        browser.run("return document.querySelector('.countdown dd').textContent").await == first
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -113,7 +123,7 @@ async fn the_page_turns_by_itself_when_the_time_is_over() {
     let page = page(&merchant, "WATCHED", &json!({})).await;
     merchant.advance(7_195).await;
     browser.goto(&page).await;
-    browser.shows("Order expired").await;
+    browser.expect_text("Order expired").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -123,15 +133,15 @@ async fn after_a_decline_and_a_failed_challenge_the_buyer_pays() {
     browser.goto(&page(&merchant, "AGAIN", &json!({"locale": "zh"})).await).await;
     browser.click(&card("visa-9995")).await;
     browser.click(PAY).await;
-    browser.shows("卡片餘額或額度不足。").await;
+    browser.expect_text("卡片餘額或額度不足。").await;
     browser.click(&card("visa-3155")).await;
     browser.click(PAY).await;
     browser.click("button[value='failed']").await;
-    browser.shows("未通過身分驗證").await;
+    browser.expect_text("未通過身分驗證").await;
     browser.click(&card("visa-3155")).await;
     browser.click(PAY).await;
     browser.click("button[value='authorised']").await;
-    browser.shows("付款完成").await;
+    browser.expect_text("付款完成").await;
     assert_eq!(told(&merchant).await, ["payment.failed", "payment.failed", "payment.succeeded"]);
 }
 
@@ -149,14 +159,14 @@ async fn two_clicks_two_tabs_and_going_back_pay_once() {
     browser.client.switch_to_window(first_tab).await.unwrap();
     browser.click(&card("visa-4242")).await;
     browser.run("const pay = document.querySelector('form button.primary'); pay.click(); pay.click();").await;
-    browser.shows("Payment complete").await;
+    browser.expect_text("Payment complete").await;
     browser.client.back().await.unwrap();
-    browser.shows("Payment complete").await;
+    browser.expect_text("Payment complete").await;
     browser.client.switch_to_window(second_tab).await.unwrap();
     browser.click(PAY).await;
-    browser.shows("Payment complete").await;
+    browser.expect_text("Payment complete").await;
     browser.client.refresh().await.unwrap();
-    browser.shows("Payment complete").await;
+    browser.expect_text("Payment complete").await;
     assert_eq!(told(&merchant).await, ["payment.succeeded"]);
 }
 
@@ -182,7 +192,7 @@ async fn a_keyboard_is_enough() {
     press(&tab).await;
     press("123").await;
     press(&enter).await;
-    browser.shows("This card number is not valid.").await;
+    browser.expect_text("This card number is not valid.").await;
     // The field that is wrong has the focus.
     assert_eq!(focus().await, json!("number"));
     press("4242424242424242").await;
@@ -192,7 +202,7 @@ async fn a_keyboard_is_enough() {
     press("123").await;
     press(&tab).await;
     press(&enter).await;
-    browser.shows("Payment complete").await;
+    browser.expect_text("Payment complete").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -202,14 +212,14 @@ async fn no_script_is_needed() {
     let merchant = Merchant::new();
     browser.goto(&page(&merchant, "PLAIN", &json!({"return_url": shop(&merchant)})).await).await;
     browser.click(&card("visa-0002")).await;
-    browser.leads_to("card=visa-0002").await;
+    browser.expect_address("card=visa-0002").await;
     browser.click(PAY).await;
-    browser.shows("The card was declined.").await;
+    browser.expect_text("The card was declined.").await;
     browser.click(&card("visa-3155")).await;
-    browser.leads_to("card=visa-3155").await;
+    browser.expect_address("card=visa-3155").await;
     browser.click(PAY).await;
     browser.click("button[value='authorised']").await;
-    browser.leads_to("/healthz").await;
+    browser.expect_address("/healthz").await;
     assert_eq!(told(&merchant).await, ["payment.failed", "payment.succeeded"]);
 }
 

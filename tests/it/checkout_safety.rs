@@ -3,16 +3,12 @@
 
 use futures_util::future::join_all;
 use reqwest::Method;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::support::client::order;
 use crate::support::{Answer, Merchant, Process, raw};
 
 const FORM: &str = "number=4242424242424242&expiry=12%2F34&cvc=123";
-
-fn path_of(merchant: &Merchant, order: &Value) -> String {
-    order["checkout_url"].as_str().unwrap().strip_prefix(&merchant.base_url).unwrap().to_owned()
-}
 
 async fn get(merchant: &Merchant, path: &str) -> Answer {
     merchant.anonymous(Method::GET, path).send().await
@@ -31,9 +27,9 @@ async fn post(merchant: &Merchant, path: &str, form: &str) -> String {
 #[tokio::test]
 async fn a_token_opens_its_own_page_only_and_all_others_look_alike() {
     let merchant = Merchant::new();
-    let path = path_of(&merchant, &merchant.order("A", 100).await);
-    let other = path_of(&merchant, &merchant.order("B", 100).await);
-    let strange = path_of(&Merchant::new(), &Merchant::new().order("A", 100).await);
+    let path = merchant.checkout_path(&merchant.order("A", 100).await);
+    let other = merchant.checkout_path(&merchant.order("B", 100).await);
+    let strange = Merchant::new().checkout_path(&Merchant::new().order("A", 100).await);
     let token = |path: &str| path.strip_prefix("/checkout/").unwrap().to_owned();
     let (own, other, strange) = (token(&path), token(&other), token(&strange));
     let mut answers = Vec::new();
@@ -55,15 +51,15 @@ async fn a_token_opens_its_own_page_only_and_all_others_look_alike() {
         assert!(paid.starts_with("HTTP/1.1 404"), "{paid}");
     }
     assert!(answers.iter().all(|answer| *answer == answers[0] && answer.contains("Page not found")));
-    assert_eq!(merchant.get("/v1/orders/A").await.data(200)["status"], json!("pending"));
+    assert_eq!(merchant.get("/v1/orders/A").await.expect_data(200)["status"], json!("pending"));
 }
 
 #[tokio::test]
-async fn every_page_carries_the_headers_that_keep_it_safe() {
+async fn every_page_carries_the_headers_that_keep_it_safe_and_nothing_from_elsewhere() {
     let merchant = Merchant::new();
     let mut body = order("HEADERS", 100);
     body["return_url"] = json!("https://shop.example.com:8443/done?a=1");
-    let path = path_of(&merchant, &merchant.post("/v1/orders", &body).send().await.data(201));
+    let path = merchant.checkout_path(&merchant.post("/v1/orders", &body).send().await.expect_data(201));
     let policy = |shop: &str| {
         format!(
             "default-src 'none'; style-src 'self'; script-src 'self'; img-src data:; form-action 'self' {shop}; \
@@ -89,6 +85,12 @@ async fn every_page_carries_the_headers_that_keep_it_safe() {
             text.split("src=\"").skip(1).chain(text.split("stylesheet\" href=\"").skip(1)).collect();
         assert!(sources.iter().all(|source| source.contains("assets/")), "{sources:?}");
     }
+}
+
+#[tokio::test]
+async fn styles_are_kept_by_the_browser_for_as_long_as_they_stay_the_same() {
+    let merchant = Merchant::new();
+    let path = merchant.checkout_path(&merchant.order("STYLED", 100).await);
     let text = String::from_utf8(get(&merchant, &path).await.bytes).unwrap();
     let style = text.split("stylesheet\" href=\"").nth(1).unwrap().split('"').next().unwrap();
     let asset = get(&merchant, &format!("/checkout/{style}")).await;
@@ -98,16 +100,62 @@ async fn every_page_carries_the_headers_that_keep_it_safe() {
 }
 
 #[tokio::test]
-async fn errors_below_checkout_are_pages() {
+async fn no_address_of_a_shop_changes_the_policy() {
     let merchant = Merchant::new();
-    let path = path_of(&merchant, &merchant.order("ERRORS", 100).await);
-    let call = |method: Method, path: &str| merchant.anonymous(method, path).header("Accept-Language", "zh");
+    for (n, host) in
+        ["a;sandbox", "a,default-src", "*", "'self'", "a\"b", "x;script-src%20*"].iter().enumerate()
+    {
+        let mut body = order(&format!("POLICY_{n}"), 100);
+        body["return_url"] = json!(format!("https://{host}/"));
+        let answer = merchant.post("/v1/orders", &body).send().await;
+        // A host that the parser of URLs refuses goes nowhere.
+        if answer.status == 400 {
+            answer.expect_refused("return_url_invalid");
+            continue;
+        }
+        let page = get(&merchant, &merchant.checkout_path(&answer.expect_data(201))).await;
+        let policies: Vec<_> = page.headers.get_all("content-security-policy").iter().collect();
+        let policy = policies[0].to_str().unwrap();
+        assert_eq!(policies.len(), 1);
+        let directives: Vec<_> =
+            policy.split(';').map(|directive| directive.trim().split(' ').next().unwrap()).collect();
+        let known = [
+            "default-src",
+            "style-src",
+            "script-src",
+            "img-src",
+            "form-action",
+            "base-uri",
+            "frame-ancestors",
+        ];
+        assert_eq!(directives, known, "{host}");
+        assert!(policy.contains("form-action 'self' https:;") && !policy.contains(','), "{policy}");
+        // The buyer still reaches the shop.
+        let paid = merchant.anonymous(Method::POST, &merchant.checkout_path(&answer.expect_data(201)));
+        let paid = paid.header("Content-Type", "application/x-www-form-urlencoded").bytes(FORM).send().await;
+        assert!(
+            paid.header("location").unwrap().starts_with(&format!("https://{host}/?out_trade_no=")),
+            "{paid:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_page_that_is_not_found_finds_its_style_at_any_depth() {
+    let merchant = Merchant::new();
     for lost in ["/checkout/a", "/checkout/a/b", "/checkout/a/b/c/d"] {
         let page = String::from_utf8(get(&merchant, lost).await.bytes).unwrap();
         let style = page.split("stylesheet\" href=\"").nth(1).unwrap().split('"').next().unwrap();
         let style = url::Url::parse("http://sandbox").unwrap().join(lost).unwrap().join(style).unwrap();
         assert_eq!(get(&merchant, style.path()).await.status, 200, "{lost}: {style}");
     }
+}
+
+#[tokio::test]
+async fn errors_below_checkout_are_pages_in_the_language_of_the_browser() {
+    let merchant = Merchant::new();
+    let path = merchant.checkout_path(&merchant.order("ERRORS", 100).await);
+    let call = |method: Method, path: &str| merchant.anonymous(method, path).header("Accept-Language", "zh");
     for (answer, status) in [
         (call(Method::GET, "/checkout/a/b/c/d").send().await, 404),
         (call(Method::DELETE, &path).send().await, 405),
@@ -125,7 +173,7 @@ async fn an_order_is_paid_once_however_often_its_form_is_sent() {
     let merchant = Merchant::new();
     let mut body = order("ONCE", 100);
     body["return_url"] = json!("https://shop.example.com/done");
-    let path = path_of(&merchant, &merchant.post("/v1/orders", &body).send().await.data(201));
+    let path = merchant.checkout_path(&merchant.post("/v1/orders", &body).send().await.expect_data(201));
     let forms = join_all((0..12).map(|_| post(&merchant, &path, FORM)));
     let calls = join_all((0..6).map(|_| merchant.pay("ONCE")));
     let (forms, calls) = tokio::join!(forms, calls);
@@ -147,13 +195,19 @@ async fn text_of_the_merchant_never_becomes_markup() {
     let mut body = order("MARKUP", 100);
     body["subject"] = json!("\"><script>alert('1')</script>&amp;");
     body["return_url"] = json!("https://shop.example.com/?a=\"><script>");
-    let path = path_of(&merchant, &merchant.post("/v1/orders", &body).send().await.data(201));
+    let path = merchant.checkout_path(&merchant.post("/v1/orders", &body).send().await.expect_data(201));
     let open = String::from_utf8(get(&merchant, &path).await.bytes).unwrap();
-    merchant.pay("MARKUP").await.data(200);
+    merchant.pay("MARKUP").await.expect_data(200);
     let paid = String::from_utf8(get(&merchant, &path).await.bytes).unwrap();
     for page in [open, paid] {
         assert!(!page.contains("<script>") && page.contains("alert("), "{page}");
     }
+}
+
+#[tokio::test]
+async fn text_of_the_address_never_becomes_markup() {
+    let merchant = Merchant::new();
+    let path = merchant.checkout_path(&merchant.order("MARKUP", 100).await);
     let query =
         String::from_utf8(get(&merchant, &format!("{path}?card=%22%3E%3Cb%3E&number=%3Cb%3E")).await.bytes);
     assert!(!query.unwrap().contains("<b>"));
@@ -167,14 +221,14 @@ async fn no_card_number_is_kept_or_told() {
     command.env("RUST_LOG", "trace,sqlx=trace");
     let process = Process::run(command);
     let merchant = Merchant::at(&process.base_url);
-    let path = path_of(&merchant, &merchant.order("KEPT", 100).await);
+    let path = merchant.checkout_path(&merchant.order("KEPT", 100).await);
     let real = "4111111111111111";
     let cards = [real, "4000000000009995", "4242424242424241", "5555555555554444"];
     for card in cards {
         post(&merchant, &path, &format!("number={card}&expiry=12%2F34&cvc=987")).await;
         merchant.pay_with("KEPT", &json!({"card": card})).await;
     }
-    assert_eq!(merchant.get("/v1/orders/KEPT").await.data(200)["status"], json!("paid"));
+    assert_eq!(merchant.get("/v1/orders/KEPT").await.expect_data(200)["status"], json!("paid"));
     let journal = String::from_utf8(merchant.get("/sandbox/requests").await.bytes).unwrap();
     let log = process.end();
     for card in cards {
@@ -189,7 +243,7 @@ async fn no_card_number_is_kept_or_told() {
 async fn the_log_does_not_tell_how_to_open_a_page() {
     let process = Process::start(&["--ephemeral"]);
     let merchant = Merchant::at(&process.base_url);
-    let path = path_of(&merchant, &merchant.order("LOGGED", 100).await);
+    let path = merchant.checkout_path(&merchant.order("LOGGED", 100).await);
     let secret = &path[path.len() - 32..];
     let challenge = format!("{path}/authenticate");
     for path in [path.as_str(), &challenge, &format!("/{path}"), &format!("{path}x"), &format!("{path}/a")] {

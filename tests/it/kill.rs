@@ -1,5 +1,5 @@
 //! `kill -9` in the middle of a load of writes: nothing that was acknowledged is lost, no key is wedged,
-//! and no order lacks its stored response (design, invariants 1 and 4).
+//! and no order lacks its stored response (docs/architecture.md, invariants 1 and 4).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 use crate::support::client::order;
+use crate::support::wait::wait_for;
 use crate::support::{Answer, Merchant, Process};
 
 /// A key is free again at the latest when its lease is over, which is 12 s on a shared server.
@@ -67,19 +68,16 @@ async fn no_write_is_lost_and_no_key_is_wedged() {
     assert!(answers.iter().flatten().count() >= ACKNOWLEDGED * (1 + 2 + 3));
     for (n, before) in answers.iter().enumerate() {
         let started = Instant::now();
-        let retry = loop {
-            let retry = create(&merchant, n).await.unwrap();
-            if retry.status != 409 {
-                break retry;
-            }
+        let retry = wait_for(async || {
             assert!(started.elapsed() < LEASE_IS_OVER, "the key of order {n} is wedged");
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        };
+            let retry = create(&merchant, n).await.unwrap();
+            if retry.status == 409 { Err("in progress") } else { Ok(retry) }
+        })
+        .await;
         // 200 would be an order without its stored response: only its number was left of it.
-        retry.data(201);
+        retry.expect_data(201);
         if let Some(before) = before {
-            assert!(retry.is_replay(), "order {n} was acknowledged");
-            assert_eq!(retry.bytes, before.bytes);
+            retry.expect_replay_of(before);
         }
     }
 }
@@ -94,5 +92,5 @@ async fn a_signal_lets_running_requests_finish() {
     let status = tokio::task::spawn_blocking(|| process.terminate()).await.unwrap();
     assert!(status.success());
     assert!(started.elapsed() < Duration::from_secs(10));
-    slow.first.await.unwrap().data(201);
+    slow.first.await.unwrap().expect_data(201);
 }

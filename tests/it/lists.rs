@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::support::Merchant;
 use crate::support::client::refund;
+use crate::support::{Merchant, expect_fields};
 
 fn numbers(items: &Value, name: &str) -> Vec<String> {
     let items = items.as_array().unwrap();
@@ -18,12 +18,12 @@ async fn five_of_each() -> Merchant {
         merchant.order(&format!("O{n}"), 100).await;
     }
     for n in 0..3 {
-        merchant.pay(&format!("O{n}")).await.data(200);
+        merchant.pay(&format!("O{n}")).await.expect_data(200);
     }
-    merchant.close("O4").await.data(200);
+    merchant.close("O4").await.expect_data(200);
     for n in 0..5 {
         let body = refund(&format!("R{n}"), &format!("O{}", n % 2), 10);
-        merchant.post("/v1/refunds", &body).send().await.data(201);
+        merchant.post("/v1/refunds", &body).send().await.expect_data(201);
     }
     merchant
 }
@@ -41,9 +41,10 @@ async fn pages_follow_each_other_from_the_newest_to_the_oldest() {
         for cursor in [own, given] {
             let (mut seen, mut after) = (Vec::new(), String::new());
             for expected in [2, 2, 1] {
-                let page = merchant.get(&format!("{path}?limit=2{after}")).await.data(200);
+                let page = merchant.get(&format!("{path}?limit=2{after}")).await.expect_data(200);
                 let items = page["items"].as_array().unwrap();
-                assert_eq!((items.len(), &page["has_more"]), (expected, &json!(expected == 2)));
+                assert_eq!(items.len(), expected);
+                expect_fields(&page, &json!({"has_more": expected == 2}));
                 seen.extend(items.clone());
                 after = format!("&starting_after={}", items[expected - 1][cursor].as_str().unwrap());
             }
@@ -57,8 +58,8 @@ async fn pages_follow_each_other_from_the_newest_to_the_oldest() {
 #[tokio::test]
 async fn an_item_is_the_object_itself() {
     let merchant = five_of_each().await;
-    assert_eq!(merchant.all("/v1/orders").await[0], merchant.get("/v1/orders/O4").await.data(200));
-    assert_eq!(merchant.all("/v1/refunds").await[0], merchant.get("/v1/refunds/R4").await.data(200));
+    assert_eq!(merchant.all("/v1/orders").await[0], merchant.get("/v1/orders/O4").await.expect_data(200));
+    assert_eq!(merchant.all("/v1/refunds").await[0], merchant.get("/v1/refunds/R4").await.expect_data(200));
 }
 
 #[tokio::test]
@@ -67,13 +68,14 @@ async fn a_page_has_20_items_unless_more_are_asked_for() {
     for n in 0..21 {
         merchant.order(&format!("O{n}"), 100).await;
     }
-    let page = merchant.get("/v1/orders").await.data(200);
-    assert_eq!((page["items"].as_array().unwrap().len(), &page["has_more"]), (20, &json!(true)));
+    let page = merchant.get("/v1/orders").await.expect_data(200);
+    assert_eq!(page["items"].as_array().unwrap().len(), 20);
+    expect_fields(&page, &json!({"has_more": true}));
     assert_eq!(merchant.all("/v1/orders?limit=100").await.len(), 21);
 }
 
 #[tokio::test]
-async fn filters_choose() {
+async fn filters_choose_orders() {
     let merchant = five_of_each().await;
     let orders: [(&str, &[&str]); 9] = [
         ("status=paid", &["O2", "O1", "O0"]),
@@ -90,8 +92,13 @@ async fn filters_choose() {
         let items = merchant.all(&format!("/v1/orders?{query}")).await;
         assert_eq!(numbers(&json!(items), "out_trade_no"), expected, "{query}");
     }
-    let page = merchant.get("/v1/orders?status=paid&limit=2").await.data(200);
+    let page = merchant.get("/v1/orders?status=paid&limit=2").await.expect_data(200);
     assert_eq!(page["has_more"], json!(true));
+}
+
+#[tokio::test]
+async fn filters_choose_refunds() {
+    let merchant = five_of_each().await;
     let refunds: [(&str, &[&str]); 5] = [
         ("out_trade_no=O0", &["R4", "R2", "R0"]),
         ("out_trade_no=O1", &["R3", "R1"]),
@@ -103,6 +110,103 @@ async fn filters_choose() {
         let items = merchant.all(&format!("/v1/refunds?{query}")).await;
         assert_eq!(numbers(&json!(items), "out_refund_no"), expected, "{query}");
     }
+}
+
+/// Every item of a list, page by page.
+async fn walk(merchant: &Merchant, path: &str, limit: usize, id: &str) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    loop {
+        let after = all.last().map(|last| format!("&starting_after={last}")).unwrap_or_default();
+        let page = merchant.get(&format!("{path}&limit={limit}{after}")).await.expect_data(200);
+        let items = numbers(&page["items"], id);
+        let has_more = page["has_more"] == json!(true);
+        assert!(items.len() == limit || !has_more, "{path}: {page}");
+        all.extend(items);
+        if !has_more {
+            return all;
+        }
+    }
+}
+
+/// Twelve orders, three in each status, and their fifteen events.
+async fn twelve_orders() -> Merchant {
+    let merchant = Merchant::new();
+    for n in 0..12 {
+        let no = format!("O{n:02}");
+        merchant.order(&no, 100).await;
+        match n % 4 {
+            0 => drop(merchant.pay(&no).await.expect_data(200)),
+            1 => drop(merchant.close(&no).await.expect_data(200)),
+            2 => drop(merchant.pay_with(&no, &json!({"card": "4000000000000002"})).await.expect_data(200)),
+            _ => {
+                merchant.pay(&no).await.expect_data(200);
+                merchant.post("/v1/refunds", &refund(&no, &no, 100)).send().await.expect_data(201);
+            }
+        }
+    }
+    merchant
+}
+
+/// The identifiers of the items that have these values.
+fn ids(items: &[Value], id: &str, wanted: &[(&str, &str)]) -> Vec<String> {
+    let fits = |item: &&Value| wanted.iter().all(|(name, value)| item[name] == *value);
+    items.iter().filter(fits).map(|item| item[id].as_str().unwrap().to_owned()).collect()
+}
+
+/// The pages that a list is walked by.
+const LIMITS: [usize; 5] = [1, 2, 3, 5, 100];
+
+#[tokio::test]
+async fn a_walk_over_the_pages_of_a_filter_meets_every_order_once_in_its_place() {
+    let merchant = twelve_orders().await;
+    let orders = merchant.all("/v1/orders").await;
+    assert_eq!(orders.len(), 12);
+    for limit in LIMITS {
+        for status in ["pending", "paid", "closed", "refunded"] {
+            let walked = walk(&merchant, &format!("/v1/orders?status={status}"), limit, "trade_no").await;
+            assert_eq!(walked, ids(&orders, "trade_no", &[("status", status)]), "{status} {limit}");
+            assert_eq!(walked.len(), 3);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_walk_over_the_pages_of_a_filter_meets_every_event_once_in_its_place() {
+    let merchant = twelve_orders().await;
+    let events = merchant.all("/sandbox/events").await;
+    assert_eq!(events.len(), 15);
+    for limit in LIMITS {
+        for event_type in
+            ["payment.succeeded", "payment.failed", "order.closed", "refund.succeeded", "refund.failed"]
+        {
+            for status in ["no_url", "delivered", "failed", "pending"] {
+                let path = format!("/sandbox/events?type={event_type}&status={status}");
+                let wanted = [("type", event_type), ("status", status)];
+                assert_eq!(
+                    walk(&merchant, &path, limit, "id").await,
+                    ids(&events, "id", &wanted),
+                    "{path} {limit}"
+                );
+            }
+            let path = format!("/sandbox/events?type={event_type}");
+            let wanted = [("type", event_type)];
+            assert_eq!(
+                walk(&merchant, &path, limit, "id").await,
+                ids(&events, "id", &wanted),
+                "{path} {limit}"
+            );
+        }
+        let all = ids(&events, "id", &[]);
+        assert_eq!(walk(&merchant, "/sandbox/events?status=no_url", limit, "id").await, all, "{limit}");
+    }
+}
+
+#[tokio::test]
+async fn events_of_one_order_can_be_filtered_further() {
+    let merchant = twelve_orders().await;
+    let of_order = merchant.all("/sandbox/events?out_trade_no=O03&type=refund.succeeded&status=no_url").await;
+    assert_eq!(of_order.len(), 1);
+    assert_eq!(merchant.all("/sandbox/events?out_trade_no=O03").await.len(), 2);
 }
 
 #[tokio::test]
@@ -127,16 +231,28 @@ async fn a_bad_parameter_is_refused_by_its_name() {
     for path in ["/v1/orders", "/v1/refunds"] {
         for (query, param) in queries {
             let answer = merchant.get(&format!("{path}?{query}")).await;
-            let error = answer.is_refused(&format!("{param}_invalid"));
+            let error = answer.expect_refused(&format!("{param}_invalid"));
             assert_eq!(error["param"], json!(param), "{query}");
         }
-        let unknown = merchant.get(&format!("{path}?page=2&limit=5")).await;
-        unknown.data(200);
-        assert_eq!(unknown.header("x-sandbox-ignored-fields"), Some("page"));
     }
     for status in ["status=PAID", "status=succeeded", "status="] {
-        merchant.get(&format!("/v1/orders?{status}")).await.is_refused("status_invalid");
+        merchant.get(&format!("/v1/orders?{status}")).await.expect_refused("status_invalid");
     }
-    let both = merchant.get("/v1/orders?limit=0&status=x").await.is_refused("limit_invalid");
+}
+
+#[tokio::test]
+async fn every_bad_parameter_is_named_at_once() {
+    let merchant = Merchant::new();
+    let both = merchant.get("/v1/orders?limit=0&status=x").await.expect_refused("limit_invalid");
     assert_eq!(both["errors"][1]["param"], json!("status"));
+}
+
+#[tokio::test]
+async fn a_parameter_that_is_not_known_is_ignored_and_named() {
+    let merchant = Merchant::new();
+    for path in ["/v1/orders", "/v1/refunds"] {
+        let unknown = merchant.get(&format!("{path}?page=2&limit=5")).await;
+        unknown.expect_data(200);
+        assert_eq!(unknown.header("x-sandbox-ignored-fields"), Some("page"));
+    }
 }

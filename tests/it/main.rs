@@ -12,12 +12,20 @@
 
 mod support;
 
+mod architecture;
 mod audit;
 mod audit_command;
+mod audit_lost_calls;
+mod audit_reach;
 mod browser;
 mod checkout;
 mod checkout_safety;
 mod clock;
+mod combining;
+mod due;
+#[cfg(feature = "embedded")]
+mod embedded;
+mod endpoints;
 mod errors;
 mod fault_rules;
 mod faults;
@@ -25,12 +33,15 @@ mod fixtures;
 mod hang_up;
 mod healthcheck;
 mod idempotency;
+mod instances;
 mod journal;
+mod journal_entries;
 mod kill;
 mod lists;
 mod order_fields;
 mod orders;
 mod payments;
+mod plans;
 mod races;
 mod readme;
 mod receivers;
@@ -39,6 +50,10 @@ mod reset;
 mod schema;
 mod settings;
 mod signature_command;
+mod storage;
+#[cfg(unix)]
+mod storage_server;
 mod webhook_failures;
 mod webhook_faults;
+mod webhook_queues;
 mod webhooks;

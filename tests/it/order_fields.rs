@@ -97,23 +97,35 @@ async fn a_value_that_breaks_its_rule_is_refused_and_makes_nothing() {
         for literal in literals {
             let body = body_with(field, literal);
             let error = merchant.post_bytes("/v1/orders", body).send().await;
-            let error = error.is_refused(&format!("{field}_invalid"));
+            let error = error.expect_refused(&format!("{field}_invalid"));
             assert_eq!(error["param"], json!(field), "{literal}");
             assert_eq!(error["errors"].as_array().unwrap().len(), 1);
             assert!(error["message"].as_str().unwrap().starts_with(field), "{error}");
         }
     }
+    assert_eq!(merchant.all("/v1/orders").await, [json!(null); 0]);
+}
+
+#[tokio::test]
+async fn a_field_that_must_be_there_is_missed() {
+    let merchant = Merchant::new();
     for field in ["out_trade_no", "amount", "currency", "subject"] {
         for literal in ["", "null"] {
             let answer = merchant.post_bytes("/v1/orders", body_with(field, literal)).send().await;
-            let error = answer.is_refused(&format!("{field}_missing"));
+            let error = answer.expect_refused(&format!("{field}_missing"));
             assert_eq!(error["param"], json!(field));
         }
     }
-    // Half of a pair of escapes is no text at all, and no parser holds a number of that size.
+    assert_eq!(merchant.all("/v1/orders").await, [json!(null); 0]);
+}
+
+#[tokio::test]
+async fn what_no_parser_holds_is_no_value_at_all() {
+    let merchant = Merchant::new();
+    // Half of a pair of escapes is no text, and a number of that size is none.
     for (field, literal) in [("subject", r#""\ud800""#), ("amount", "1e400")] {
         let answer = merchant.post_bytes("/v1/orders", body_with(field, literal)).send().await;
-        answer.is_refused("malformed_request");
+        answer.expect_refused("malformed_request");
     }
     assert_eq!(merchant.all("/v1/orders").await, [json!(null); 0]);
 }
@@ -159,11 +171,16 @@ async fn a_value_at_its_limit_is_taken_and_comes_back() {
         rules.iter().flat_map(|(field, literals)| literals.iter().map(move |literal| (*field, literal)));
     for (n, (field, literal)) in values.enumerate() {
         let body = body_with(field, literal).replace("\"FIELDS\"", &format!("\"FIELDS_{n}\""));
-        let order = merchant.post_bytes("/v1/orders", body).send().await.data(201);
+        let order = merchant.post_bytes("/v1/orders", body).send().await.expect_data(201);
         let sent: Value = serde_json::from_str(literal).unwrap();
         assert_eq!(order[field], sent, "{field}");
-        assert_eq!(merchant.get(&format!("/v1/orders/FIELDS_{n}")).await.data(200), order);
+        assert_eq!(merchant.get(&format!("/v1/orders/FIELDS_{n}")).await.expect_data(200), order);
     }
+}
+
+#[tokio::test]
+async fn a_number_at_its_limit_is_taken_and_comes_back() {
+    let merchant = Merchant::new();
     for number in ["1", "A.b-c_9", "12345678901234567890123456789012", &"a".repeat(64)] {
         assert_eq!(merchant.order(number, 1).await["out_trade_no"], json!(number));
     }
@@ -176,7 +193,7 @@ async fn every_bad_field_is_named_at_once() {
         "metadata": {"a": 1}, "locale": "fr", "notify_url": "x", "return_url": "x", "currency": "usd",
         "amount": 29.9, "out_trade_no": "A 1",
     });
-    let error = merchant.post("/v1/orders", &body).send().await.is_refused("out_trade_no_invalid");
+    let error = merchant.post("/v1/orders", &body).send().await.expect_refused("out_trade_no_invalid");
     let errors = error["errors"].as_array().unwrap();
     let codes: Vec<_> = errors.iter().map(|error| error["code"].as_str().unwrap()).collect();
     let expected = [
@@ -193,25 +210,41 @@ async fn every_bad_field_is_named_at_once() {
     assert!(error["message"].as_str().unwrap().ends_with(" 7 more in errors."));
 }
 
-#[tokio::test]
-async fn fields_that_are_not_known_are_ignored_and_named() {
-    let merchant = Merchant::new();
-    let mut body = order("UNKNOWN", 100);
+/// An order with fields that are not known.
+fn with_unknown_fields(amount: i64) -> Value {
+    let mut body = order("UNKNOWN", amount);
     body["notfy_url"] = json!("http://127.0.0.1/");
     body["amount "] = json!(1);
     body["版本"] = json!({"a": [1]});
     body["a,b\n"] = json!(null);
-    let answer = merchant.post("/v1/orders", &body).send().await;
-    assert_eq!(answer.data(201)["notify_url"], json!(null));
-    let named = "a%2Cb%0A, amount%20, notfy_url, %E7%89%88%E6%9C%AC";
-    assert_eq!(answer.header("x-sandbox-ignored-fields"), Some(named));
+    body
+}
 
-    // They are named beside a refusal, too, and are no part of the order's content.
-    body["amount"] = json!(0);
-    let refused = merchant.post("/v1/orders", &body).send().await;
-    refused.is_refused("amount_invalid");
-    assert_eq!(refused.header("x-sandbox-ignored-fields"), Some(named));
+/// Their names in a header.
+const UNKNOWN: &str = "a%2Cb%0A, amount%20, notfy_url, %E7%89%88%E6%9C%AC";
+
+#[tokio::test]
+async fn fields_that_are_not_known_are_ignored_and_named() {
+    let merchant = Merchant::new();
+    let body = with_unknown_fields(100);
+    let answer = merchant.post("/v1/orders", &body).send().await;
+    assert_eq!(answer.expect_data(201)["notify_url"], json!(null));
+    assert_eq!(answer.header("x-sandbox-ignored-fields"), Some(UNKNOWN));
+}
+
+#[tokio::test]
+async fn fields_that_are_not_known_are_named_beside_a_refusal_too() {
+    let merchant = Merchant::new();
+    let refused = merchant.post("/v1/orders", &with_unknown_fields(0)).send().await;
+    refused.expect_refused("amount_invalid");
+    assert_eq!(refused.header("x-sandbox-ignored-fields"), Some(UNKNOWN));
+}
+
+#[tokio::test]
+async fn fields_that_are_not_known_are_no_part_of_the_orders_content() {
+    let merchant = Merchant::new();
+    merchant.post("/v1/orders", &with_unknown_fields(100)).send().await.expect_data(201);
     let plain = merchant.post("/v1/orders", &order("UNKNOWN", 100)).send().await;
-    plain.data(200);
+    plain.expect_data(200);
     assert_eq!(plain.header("x-sandbox-ignored-fields"), None);
 }

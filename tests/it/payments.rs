@@ -3,11 +3,11 @@
 
 use serde_json::{Value, json};
 
-use crate::support::Merchant;
 use crate::support::client::refund;
+use crate::support::{Merchant, expect_fields};
 
 async fn attempt(merchant: &Merchant, no: &str, card: &str) -> Value {
-    merchant.pay_with(no, &json!({"card": card})).await.data(200)
+    merchant.pay_with(no, &json!({"card": card})).await.expect_data(200)
 }
 
 #[tokio::test]
@@ -24,10 +24,10 @@ async fn cards_of_every_network_pay() {
         let merchant = Merchant::new();
         merchant.order("NETWORK", 2990).await;
         let paid = attempt(&merchant, "NETWORK", card).await;
-        assert_eq!((&paid["status"], &paid["failure"]), (&json!("paid"), &json!(null)));
+        expect_fields(&paid, &json!({"status": "paid", "failure": null}));
         let last4 = &card[card.len() - 4..];
         assert_eq!(paid["payment"], json!({"method": "card", "brand": brand, "last4": last4}));
-        assert_eq!(merchant.get("/v1/orders/NETWORK").await.data(200), paid);
+        assert_eq!(merchant.get("/v1/orders/NETWORK").await.expect_data(200), paid);
     }
 }
 
@@ -45,13 +45,13 @@ async fn a_declined_card_leaves_the_order_pending_with_the_reason() {
         ("4000000000000119", "processing_error"),
     ] {
         let order = attempt(&merchant, "DECLINED", card).await;
-        assert_eq!((&order["status"], &order["failure"]["code"]), (&json!("pending"), &json!(code)));
+        expect_fields(&order, &json!({"status": "pending", "failure": {"code": code}}));
         assert!(order["failure"]["message"].as_str().is_some_and(|text| text.len() > 10), "{order}");
-        assert_eq!((&order["payment"], &order["paid_at"]), (&json!(null), &json!(null)));
+        expect_fields(&order, &json!({"payment": null, "paid_at": null}));
     }
     // The buyer tries again, and what went wrong before is over.
     let paid = attempt(&merchant, "DECLINED", "5555555555554444").await;
-    assert_eq!((&paid["status"], &paid["failure"]), (&json!("paid"), &json!(null)));
+    expect_fields(&paid, &json!({"status": "paid", "failure": null}));
 }
 
 #[tokio::test]
@@ -63,13 +63,13 @@ async fn a_card_with_3d_secure_asks_the_buyer() {
         merchant.pay_with("SECURE", &body).await
     };
     let unasked = merchant.pay_with("SECURE", &json!({"card": "4000002500003155"})).await;
-    assert_eq!(unasked.is_refused("authentication_required")["param"], json!("authenticate"));
-    pay("maybe").await.is_refused("authenticate_invalid");
-    assert_eq!(merchant.get("/v1/orders/SECURE").await.data(200)["failure"], json!(null));
-    let failed = pay("failed").await.data(200);
+    assert_eq!(unasked.expect_refused("authentication_required")["param"], json!("authenticate"));
+    pay("maybe").await.expect_refused("authenticate_invalid");
+    assert_eq!(merchant.get("/v1/orders/SECURE").await.expect_data(200)["failure"], json!(null));
+    let failed = pay("failed").await.expect_data(200);
     assert_eq!(failed["failure"]["code"], json!("authentication_failed"));
-    let paid = pay("authorised").await.data(200);
-    assert_eq!((&paid["status"], &paid["payment"]["last4"]), (&json!("paid"), &json!("3155")));
+    let paid = pay("authorised").await.expect_data(200);
+    expect_fields(&paid, &json!({"status": "paid", "payment": {"last4": "3155"}}));
 }
 
 #[tokio::test]
@@ -83,13 +83,13 @@ async fn no_other_card_is_taken() {
         (json!("4111111111111111"), "test_card_required"),
         (json!("5105105105105100"), "test_card_required"),
     ] {
-        let error = merchant.pay_with("OTHER_CARD", &json!({"card": card})).await.is_refused(code);
+        let error = merchant.pay_with("OTHER_CARD", &json!({"card": card})).await.expect_refused(code);
         let digits = card.to_string().trim_matches('"').to_owned();
         assert!(!error.to_string().contains(&digits), "{error}");
     }
-    merchant.pay_with("OTHER_CARD", &json!({})).await.is_refused("card_missing");
-    merchant.pay("NONE").await.is_not_found("order_not_found");
-    assert_eq!(merchant.get("/v1/orders/OTHER_CARD").await.data(200)["failure"], json!(null));
+    merchant.pay_with("OTHER_CARD", &json!({})).await.expect_refused("card_missing");
+    merchant.pay("NONE").await.expect_not_found("order_not_found");
+    assert_eq!(merchant.get("/v1/orders/OTHER_CARD").await.expect_data(200)["failure"], json!(null));
 }
 
 #[tokio::test]
@@ -97,33 +97,32 @@ async fn an_order_is_paid_once() {
     let merchant = Merchant::new();
     merchant.paid_order("ONCE", 2990).await;
     for card in ["4242424242424242", "4000000000000002"] {
-        merchant.pay_with("ONCE", &json!({"card": card})).await.is_refused("order_already_paid");
+        merchant.pay_with("ONCE", &json!({"card": card})).await.expect_refused("order_already_paid");
     }
     merchant.order("CLOSED", 2990).await;
-    merchant.close("CLOSED").await.data(200);
-    merchant.pay("CLOSED").await.is_refused("order_closed");
+    merchant.close("CLOSED").await.expect_data(200);
+    merchant.pay("CLOSED").await.expect_refused("order_closed");
 }
 
 #[tokio::test]
 async fn a_pending_refund_succeeds_after_five_seconds_of_the_merchants_time() {
     let merchant = Merchant::new();
-    merchant.set_clock(&json!({"now": "2026-11-04T08:30:00Z", "frozen": true})).await.data(200);
+    merchant.set_clock(&json!({"now": "2026-11-04T08:30:00Z", "frozen": true})).await.expect_data(200);
     merchant.order("SLOW", 1000).await;
     attempt(&merchant, "SLOW", "4000000000007726").await;
-    let pending = merchant.post("/v1/refunds", &refund("SLOW_R", "SLOW", 1000)).send().await.data(201);
-    assert_eq!((&pending["status"], &pending["succeeded_at"]), (&json!("pending"), &json!(null)));
-    let order = merchant.get("/v1/orders/SLOW").await.data(200);
-    assert_eq!((&order["status"], &order["amount_refunded"]), (&json!("paid"), &json!(1000)));
+    let pending = merchant.post("/v1/refunds", &refund("SLOW_R", "SLOW", 1000)).send().await.expect_data(201);
+    expect_fields(&pending, &json!({"status": "pending", "succeeded_at": null}));
+    let order = merchant.get("/v1/orders/SLOW").await.expect_data(200);
+    expect_fields(&order, &json!({"status": "paid", "amount_refunded": 1000}));
     let more = merchant.post("/v1/refunds", &refund("SLOW_MORE", "SLOW", 1)).send().await;
-    more.is_refused("refund_exceeds_remaining");
+    more.expect_refused("refund_exceeds_remaining");
 
     merchant.advance(4).await;
-    assert_eq!(merchant.get("/v1/refunds/SLOW_R").await.data(200)["status"], json!("pending"));
+    assert_eq!(merchant.get("/v1/refunds/SLOW_R").await.expect_data(200)["status"], json!("pending"));
     merchant.advance(1).await;
-    let settled = merchant.get("/v1/refunds/SLOW_R").await.data(200);
-    assert_eq!(settled["status"], json!("succeeded"));
-    assert_eq!(settled["succeeded_at"], json!("2026-11-04T08:30:05.000Z"));
-    assert_eq!(merchant.get("/v1/orders/SLOW").await.data(200)["status"], json!("refunded"));
+    let settled = merchant.get("/v1/refunds/SLOW_R").await.expect_data(200);
+    expect_fields(&settled, &json!({"status": "succeeded", "succeeded_at": "2026-11-04T08:30:05.000Z"}));
+    assert_eq!(merchant.get("/v1/orders/SLOW").await.expect_data(200)["status"], json!("refunded"));
 }
 
 #[tokio::test]
@@ -131,19 +130,19 @@ async fn a_failed_refund_gives_its_amount_back() {
     let merchant = Merchant::new();
     merchant.order("BACK", 1000).await;
     attempt(&merchant, "BACK", "4000000000005126").await;
-    merchant.post("/v1/refunds", &refund("BACK_1", "BACK", 700)).send().await.data(201);
+    merchant.post("/v1/refunds", &refund("BACK_1", "BACK", 700)).send().await.expect_data(201);
     merchant
         .post("/v1/refunds", &refund("BACK_2", "BACK", 700))
         .send()
         .await
-        .is_refused("refund_exceeds_remaining");
+        .expect_refused("refund_exceeds_remaining");
     merchant.advance(5).await;
-    let failed = merchant.get("/v1/refunds/BACK_1").await.data(200);
-    assert_eq!(
-        (&failed["status"], &failed["failure"]["code"], &failed["succeeded_at"]),
-        (&json!("failed"), &json!("expired_or_canceled_card"), &json!(null))
+    let failed = merchant.get("/v1/refunds/BACK_1").await.expect_data(200);
+    expect_fields(
+        &failed,
+        &json!({"status": "failed", "failure": {"code": "expired_or_canceled_card"}, "succeeded_at": null}),
     );
-    let order = merchant.get("/v1/orders/BACK").await.data(200);
-    assert_eq!((&order["status"], &order["amount_refunded"]), (&json!("paid"), &json!(0)));
-    merchant.post("/v1/refunds", &refund("BACK_3", "BACK", 1000)).send().await.data(201);
+    let order = merchant.get("/v1/orders/BACK").await.expect_data(200);
+    expect_fields(&order, &json!({"status": "paid", "amount_refunded": 0}));
+    merchant.post("/v1/refunds", &refund("BACK_3", "BACK", 1000)).send().await.expect_data(201);
 }

@@ -1,88 +1,140 @@
-//! README.md tells the truth: its curl calls are run as they stand and get the answers shown, its tables
-//! and its map name what there is. A block of `sh` that a block of `http` follows is a call and its answer.
+//! The documentation tells the truth: its commands are run as they stand and print what is shown, its table
+//! names every setting, and its links lead somewhere. What it says about the code is in `architecture`. A
+//! block of `sh` is a command; a block of `http` or `text` right behind it is what it prints.
 
-use std::collections::{BTreeSet, HashMap};
-use std::path::Path;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use futures_util::future::join_all;
 
 use crate::support::Merchant;
+use crate::support::pages::{self, Block, Page, ROOT, files_below};
 use crate::support::process::command;
 
-const README: &str = include_str!("../../README.md");
-const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 /// How long the prefix of an id is, and how many hex digits follow.
 const PREFIX: usize = "req_".len();
 const ID_DIGITS: usize = 32;
 
-/// The fenced blocks: language and text.
-pub(crate) fn blocks() -> Vec<(&'static str, String)> {
-    let mut blocks = Vec::new();
-    let mut lines = README.lines();
-    while let Some(line) = lines.next() {
-        if let Some(language) = line.strip_prefix("```") {
-            let text: Vec<_> = lines.by_ref().take_while(|line| *line != "```").collect();
-            blocks.push((language, text.join("\n")));
-        }
-    }
-    blocks
-}
+/// What stands in commands that are not run here, and why they are not.
+const NOT_RUN: [(&str, &str); 5] = [
+    ("cargo run --release", "builds and runs the sandbox, as all of this suite does"),
+    ("cargo install --path .", "builds the command that this suite runs"),
+    ("cargo test --lib", "runs this suite"),
+    ("fixtures/receivers/", "the receivers are run by the tests in `receivers`"),
+    ("$(kukopay-sandbox sign", "sent to the receivers by the tests in `receivers`"),
+];
 
-/// The calls of README.md, each with the answer shown, if one is.
-fn calls() -> Vec<(String, Option<String>)> {
-    let blocks = blocks();
-    let is_call = |block: &(&str, String)| {
-        block.0 == "sh" && block.1.contains("curl ") && block.1.contains("http://127.0.0.1:5856")
-    };
-    let pairs = blocks.windows(2).filter(|pair| is_call(&pair[0]));
-    pairs.map(|pair| (pair[0].1.clone(), (pair[1].0 == "http").then(|| pair[1].1.clone()))).collect()
-}
-
+/// Runs each page from its top, as a merchant of its own.
 #[tokio::test(flavor = "multi_thread")]
-async fn every_call_gets_the_answer_shown() {
+async fn every_command_prints_what_is_shown() {
+    join_all(pages::all().iter().map(run)).await;
+}
+
+async fn run(page: &Page) {
     let merchant = Merchant::new();
     let here = |text: &str| {
         text.replace("http://127.0.0.1:5856", &merchant.base_url)
             .replace("kuko_test_local_000001", &merchant.api_key)
     };
     let mut ids = Ids::default();
-    let calls = calls();
-    let shown = calls.iter().filter(|(_, shown)| shown.is_some()).count();
-    assert_eq!(shown, blocks().iter().filter(|(language, _)| *language == "http").count());
-    for (call, shown) in calls {
-        let mut bash = tokio::process::Command::new("bash");
-        let output = bash.args(["-ec", &here(&call)]).current_dir(ROOT).output().await.expect("bash runs");
-        let answer = String::from_utf8(output.stdout).unwrap().replace('\r', "");
-        if let Some(shown) = shown
-            && let Err(error) = ids.compare(&here(&shown), &answer)
-        {
-            panic!("{error}\n{call}\ngot the answer\n{answer}");
+    for (command, shown) in commands(page) {
+        if NOT_RUN.iter().any(|(part, _)| command.contains(part)) {
+            continue;
+        }
+        let output = bash(&here(&command), &merchant).await;
+        let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+        let result = match &shown {
+            Some(shown) if shown.language == "http" => ids.compare(&here(&shown.text), &stdout),
+            Some(shown) => ids.is(&shown.text, (stdout.clone() + &stderr).trim_end()),
+            None => output.status.success().then_some(()).ok_or_else(|| output.status.to_string()),
+        };
+        if let Err(error) = result {
+            panic!("{}: {error}\n{command}\nprinted\n{stdout}{stderr}", page.path);
         }
     }
 }
 
-/// A command that asks no sandbox, and what it prints: a block of `sh`, and one of `text` behind it.
-#[tokio::test(flavor = "multi_thread")]
-async fn every_command_prints_what_is_shown() {
-    let blocks = blocks();
-    let pairs = blocks.windows(2).filter(|pair| pair[0].0 == "sh" && pair[1].0 == "text");
-    let pairs: Vec<_> = pairs.filter(|pair| !pair[0].1.contains("http://")).collect();
-    assert!(!pairs.is_empty());
-    for pair in pairs {
-        let call = pair[0].1.replace("kukopay-sandbox", env!("CARGO_BIN_EXE_kukopay-sandbox"));
-        let output = tokio::process::Command::new("bash").args(["-ec", &call]).output().await.unwrap();
-        assert_eq!(String::from_utf8(output.stdout).unwrap().trim_end(), pair[1].1, "{call}");
+/// The commands of a page, each with what it prints, if that is shown.
+fn commands(page: &Page) -> Vec<(String, Option<Block>)> {
+    let mut blocks = page.blocks().into_iter().peekable();
+    let mut commands = Vec::new();
+    while let Some(block) = blocks.next() {
+        if block.language == "sh" {
+            let shown = blocks.next_if(|next| matches!(next.language.as_str(), "http" | "text"));
+            commands.push((block.text, shown));
+        } else {
+            assert_ne!(block.language, "http", "{} shows an answer to no call:\n{}", page.path, block.text);
+        }
     }
+    commands
+}
+
+/// Runs a command in the repository, with the sandbox's own command on its path.
+async fn bash(command: &str, merchant: &Merchant) -> Output {
+    let binaries = Path::new(env!("CARGO_BIN_EXE_kukopay-sandbox")).parent().unwrap();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path = std::iter::once(PathBuf::from(binaries)).chain(std::env::split_paths(&path));
+    let mut bash = tokio::process::Command::new("bash");
+    bash.args(["-ec", command]).current_dir(ROOT).env("PATH", std::env::join_paths(path).unwrap());
+    bash.env("KUKOPAY_URL", &merchant.base_url).output().await.expect("bash runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("text").replace('\r', "")
 }
 
 #[test]
 fn receivers_stand_there_as_they_are_tested() {
-    let blocks = blocks();
+    let blocks = pages::blocks();
     for (language, file) in [("js", "receiver.mjs"), ("python", "receiver.py")] {
         let source = std::fs::read_to_string(Path::new(ROOT).join("fixtures/receivers").join(file)).unwrap();
-        assert!(blocks.iter().any(|block| block.0 == language && block.1 == source.trim_end()), "{file}");
+        let is_shown = |block: &Block| block.language == language && block.text == source.trim_end();
+        assert!(blocks.iter().any(is_shown), "{file}");
     }
 }
 
-/// The ids in the answers by their shortened form in README.md.
+/// Every link inside the repository leads to a file that is there, and to a heading where it names one.
+#[test]
+fn every_link_leads_somewhere() {
+    for page in pages::all() {
+        let directory = Path::new(&page.path).parent().unwrap();
+        for link in page.links().iter().filter(|link| !link.contains("://")) {
+            let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let target = if file.is_empty() { page.path.clone() } else { joined(directory, file) };
+            assert!(Path::new(ROOT).join(&target).exists(), "{}: no file {link}", page.path);
+            let is_there = anchor.is_empty() || Page::read(&target).anchors().iter().any(|its| its == anchor);
+            assert!(is_there, "{}: no heading {link}", page.path);
+        }
+    }
+}
+
+/// A path from a directory of the repository, without its `..`.
+fn joined(directory: &Path, file: &str) -> String {
+    let mut path = PathBuf::new();
+    for part in directory.join(file).components() {
+        if part.as_os_str() == ".." {
+            assert!(path.pop(), "{file} leads out of the repository");
+        } else {
+            path.push(part);
+        }
+    }
+    path.into_os_string().into_string().unwrap()
+}
+
+#[test]
+fn every_page_is_in_the_list_of_contents() {
+    let contents = Page::read("docs/README.md").links();
+    for page in pages::all() {
+        if let Some(name) = page.path.strip_prefix("docs/")
+            && name != "README.md"
+        {
+            assert!(contents.iter().any(|link| link == name), "{name} is not in docs/README.md");
+        }
+    }
+}
+
+/// The ids in the answers by their shortened form on a page.
 #[derive(Default)]
 struct Ids(HashMap<String, String>);
 
@@ -171,38 +223,24 @@ fn the_comparison_sees_what_differs() {
     assert!(ids.compare("HTTP/1.1 200 OK\n\n{\"a\":…}", "HTTP/1.1 200 OK\n\n{\"b\":1}").is_err());
 }
 
-fn names_in(directory: &str) -> BTreeSet<String> {
-    let entries = std::fs::read_dir(Path::new(ROOT).join(directory)).unwrap();
-    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
-}
-
-/// Every file below a directory, by its path in the repository.
-fn files_below(directory: &str) -> BTreeSet<String> {
-    let paths = names_in(directory).into_iter().map(|name| format!("{directory}/{name}"));
-    paths
-        .flat_map(|path| {
-            let is_directory = Path::new(ROOT).join(&path).is_dir();
-            if is_directory { files_below(&path) } else { BTreeSet::from([path]) }
-        })
-        .collect()
-}
-
 #[test]
 fn every_fixture_is_used() {
+    let pages = pages::all();
     for file in files_below("fixtures") {
-        assert!(README.contains(&file), "{file} is not named");
+        assert!(pages.iter().any(|page| page.text.contains(&file)), "{file} is not named");
     }
 }
 
 #[test]
 fn every_setting_is_in_the_table() {
+    let readme = Page::read("README.md").text;
     let help = command(&["serve", "--help"]).output().unwrap().stdout;
     let help = String::from_utf8(help).unwrap();
     let settings: Vec<_> = help.split("\n      --").skip(1).collect();
     assert!(settings.len() >= 10);
     for setting in settings {
         let flag = setting.split_whitespace().next().unwrap();
-        let row = README.lines().find(|line| line.starts_with(&format!("| `--{flag}` |")));
+        let row = readme.lines().find(|line| line.starts_with(&format!("| `--{flag}` |")));
         let row = row.unwrap_or_else(|| panic!("--{flag} is not in the table"));
         let value = |name: &str| {
             let line = setting.lines().find_map(|line| line.trim().strip_prefix(name));
@@ -213,19 +251,5 @@ fn every_setting_is_in_the_table() {
         for shown in shown.map(|shown| format!("`{shown}`")) {
             assert!(row.contains(&shown), "{shown} is not in the row of --{flag}");
         }
-    }
-}
-
-#[test]
-fn every_module_is_on_the_map() {
-    let blocks = blocks();
-    let (_, map) = blocks.iter().find(|(_, text)| text.starts_with("src/main.rs")).expect("a map");
-    let mapped: Vec<_> = map.lines().filter_map(|line| line.split_whitespace().next()).collect();
-    for path in &mapped {
-        assert!(Path::new(ROOT).join(path).exists(), "{path} is on the map only");
-    }
-    for name in names_in("src") {
-        let path = format!("src/{name}");
-        assert!(mapped.iter().any(|mapped| mapped.trim_end_matches('/') == path), "{path} is not on the map");
     }
 }

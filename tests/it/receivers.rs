@@ -1,4 +1,4 @@
-//! The receivers of README.md, run as they stand: they take what is signed and nothing else, and fulfil
+//! The receivers of docs/webhooks.md, run as they stand: they take what is signed and nothing else, and fulfil
 //! each order once. The one in Node needs better-sqlite3, which `.ci/run` installs; without it, or without
 //! the language, a test is skipped, except in CI.
 
@@ -8,15 +8,15 @@ use std::process::{Child, Command, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use futures_util::future::join_all;
-use kukopay_sandbox::domain::signature;
+use kukopay_sandbox::domain::webhook::signature;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::readme;
 use crate::support::Merchant;
 use crate::support::client::order;
+use crate::support::pages;
 
-/// The secret that README.md sets.
+/// The secret that docs/webhooks.md sets.
 const SECRET: &str = "whsec_local";
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 /// Where `npm install --prefix` puts the packages of the receiver in Node.
@@ -175,9 +175,9 @@ async fn paid_event(merchant: &Merchant, out_trade_no: &str) -> Value {
     body["subject"] = json!("Pro 年度訂閲 🎉");
     // JSON.parse puts names that look like numbers into another order.
     body["metadata"] = json!({"10": "ten", "9": "nine"});
-    merchant.post("/v1/orders", &body).send().await.data(201);
-    merchant.pay(out_trade_no).await.data(200);
-    merchant.get("/sandbox/events?limit=1").await.data(200)["items"][0]["id"].clone()
+    merchant.post("/v1/orders", &body).send().await.expect_data(201);
+    merchant.pay(out_trade_no).await.expect_data(200);
+    merchant.newest_event().await
 }
 
 /// The statuses of the attempts to deliver an event.
@@ -251,11 +251,12 @@ async fn a_shop_that_fails_acknowledges_nothing_and_forgets_what_it_began() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_sent_by_hand_as_the_readme_shows_is_taken() {
-    let blocks = readme::blocks();
-    let (_, call) = blocks.iter().find(|(_, text)| text.contains("$(kukopay-sandbox sign")).expect("a call");
+async fn what_is_sent_by_hand_as_the_page_shows_is_taken() {
+    let blocks = pages::blocks();
+    let call = blocks.iter().find(|block| block.text.contains("$(kukopay-sandbox sign")).expect("a call");
     for receiver in receivers() {
         let call = call
+            .text
             .replace("kukopay-sandbox", env!("CARGO_BIN_EXE_kukopay-sandbox"))
             .replace("http://127.0.0.1:3000/hook", &receiver.url);
         let mut bash = tokio::process::Command::new("bash");
@@ -270,11 +271,11 @@ async fn what_is_sent_by_hand_as_the_readme_shows_is_taken() {
 async fn what_is_paid_in_the_sandbox_is_fulfilled_once_whatever_befalls_the_webhook() {
     for receiver in receivers() {
         let merchant = Merchant::new();
-        merchant.set_webhook(&json!({"url": receiver.url, "secret": SECRET})).await.data(200);
+        merchant.set_webhook(&json!({"url": receiver.url, "secret": SECRET})).await.expect_data(200);
         // So that an attempt is made only when its time is let pass.
-        merchant.set_clock(&json!({"frozen": true})).await.data(200);
+        merchant.set_clock(&json!({"frozen": true})).await.expect_data(200);
         for kind in ["webhook_bad_signature", "webhook_stale_timestamp", "webhook_duplicate"] {
-            merchant.post("/sandbox/faults", &json!({"kind": kind})).send().await.data(201);
+            merchant.post("/sandbox/faults", &json!({"kind": kind})).send().await.expect_data(201);
         }
         let id = paid_event(&merchant, "SHOP_1").await;
         for (attempts, pause) in [(1, 15), (2, 60)] {
@@ -285,11 +286,12 @@ async fn what_is_paid_in_the_sandbox_is_fulfilled_once_whatever_befalls_the_webh
         let delivered = merchant.event_when(&id, |event| event["attempts"] == 4).await;
         assert_eq!(statuses(&delivered), [400, 400, 200, 200]);
         let redeliver = format!("/sandbox/events/{}/redeliver", id.as_str().unwrap());
-        merchant.call(reqwest::Method::POST, &redeliver).send().await.data(200);
+        merchant.call(reqwest::Method::POST, &redeliver).send().await.expect_data(200);
         merchant.event_when(&id, |event| event["attempts"] == 5).await;
-        merchant.event_in(&id, "delivered").await;
-        let test = merchant.call(reqwest::Method::POST, "/sandbox/webhook/test").send().await.data(200);
-        merchant.event_in(&test["id"], "delivered").await;
+        merchant.expect_event(&id, "delivered").await;
+        let test =
+            merchant.call(reqwest::Method::POST, "/sandbox/webhook/test").send().await.expect_data(200);
+        merchant.expect_event(&test["id"], "delivered").await;
         assert_eq!(receiver.fulfilments().await, json!([["SHOP_1", 2990]]));
     }
 }
@@ -301,7 +303,7 @@ async fn a_verifier_that_writes_the_json_again_refuses_what_the_sandbox_sends() 
             continue;
         };
         let merchant = Merchant::new();
-        merchant.set_webhook(&json!({"url": receiver.url, "secret": SECRET})).await.data(200);
+        merchant.set_webhook(&json!({"url": receiver.url, "secret": SECRET})).await.expect_data(200);
         let id = paid_event(&merchant, "SHOP_1").await;
         let event = merchant.event_when(&id, |event| event["attempts"] == 1).await;
         assert_eq!(statuses(&event), [400], "{language:?}");

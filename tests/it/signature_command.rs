@@ -62,7 +62,7 @@ fn the_time_can_be_chosen() {
 
 #[test]
 fn what_does_not_fit_is_explained() {
-    let header = kukopay_sandbox::domain::signature::header(&["whsec_a"], 1_764_553_200, BODY);
+    let header = kukopay_sandbox::domain::webhook::signature::header(&["whsec_a"], 1_764_553_200, BODY);
     let at = ["--now", "1764553500"];
     assert!(verify(&header, &at, BODY).0);
     for (header, more, body, why) in [

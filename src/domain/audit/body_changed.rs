@@ -9,8 +9,8 @@ use super::finding::{Evidence, Finding, MAX_TEXTS, Rule};
 use super::history::{Attempt, History};
 use super::key_use::{KeyUse, key_uses};
 use super::shared_key::is_same_write;
-use crate::domain::json_diff::{self, Change};
-use crate::domain::strict_json;
+use crate::domain::json::diff::{self, Change};
+use crate::domain::masking;
 
 pub(super) fn findings(history: &History<'_>) -> Vec<Finding> {
     key_uses(history).iter().filter_map(finding).collect()
@@ -18,8 +18,7 @@ pub(super) fn findings(history: &History<'_>) -> Vec<Finding> {
 
 /// Judges the retries of the write that the key was first used for; others are judged by `shared_key`.
 fn finding(key_use: &KeyUse<'_, '_>) -> Option<Finding> {
-    let mut attempts =
-        key_use.attempts.iter().copied().filter(|attempt| !attempt.outcome.leaves_key_unbound());
+    let mut attempts = key_use.attempts.iter().copied().filter(|attempt| attempt.may_have_bound_key());
     let first = attempts.next()?;
     let changed: Vec<_> =
         attempts.filter(|retry| is_same_write(first, retry) && !is_same_request(first, retry)).collect();
@@ -38,12 +37,9 @@ fn finding(key_use: &KeyUse<'_, '_>) -> Option<Finding> {
     Some(finding.shown_by(shown.map(|attempt| attempt.call)))
 }
 
-/// Whether two attempts have the same query and body. Of an upload that broke off, what arrived counts.
+/// Whether two attempts have the same query and body.
 fn is_same_request(first: &Attempt<'_>, retry: &Attempt<'_>) -> bool {
-    let (one, other) = (&first.call.request_body, &retry.call.request_body);
-    let cut = first.call.client_hung_up && other.starts_with(one)
-        || retry.call.client_hung_up && one.starts_with(other);
-    first.call.target == retry.call.target && (one == other || cut)
+    (&first.call.path, first.call.body_hash) == (&retry.call.path, retry.call.body_hash)
 }
 
 /// What differs between the first attempt and its retries.
@@ -54,7 +50,7 @@ enum What {
     Fields(BTreeMap<String, Change>),
     /// The same JSON, other bytes.
     Bytes,
-    /// A body that is no JSON.
+    /// A body of which the journal cannot tell what has changed: not JSON, too long, or masked there.
     Other,
 }
 
@@ -62,12 +58,16 @@ impl What {
     fn changed(first: &Attempt<'_>, retries: &[&Attempt<'_>]) -> Self {
         let mut fields = BTreeMap::new();
         for retry in retries.iter().take(MAX_TEXTS) {
-            if retry.call.target != first.call.target {
+            if retry.call.path != first.call.path {
                 return Self::Query;
             }
-            let bodies = [first, retry].map(|attempt| strict_json::parse(&attempt.call.request_body));
-            let [Ok(before), Ok(after)] = bodies else { return Self::Other };
-            for change in json_diff::changes(&before, &after) {
+            let bodies = [first, retry].map(|attempt| attempt.call.request_body.as_bytes());
+            // What differs was masked.
+            if bodies[0] == bodies[1] {
+                return Self::Other;
+            }
+            let [Ok(before), Ok(after)] = bodies.map(masking::parse) else { return Self::Other };
+            for change in diff::changes(&before, &after).listed {
                 fields.entry(change.pointer.clone()).or_insert(change);
             }
         }
@@ -104,7 +104,7 @@ impl What {
 }
 
 fn in_words(change: &Change) -> String {
-    // The whole document has no name.
+    // The pointer to the whole document is empty.
     let place = if change.pointer.is_empty() { "the body" } else { &change.pointer };
     let (before, after) = change.shown();
     format!("{place} was {before}, then {after}")
@@ -112,6 +112,6 @@ fn in_words(change: &Change) -> String {
 
 /// A value as evidence; a long one as text, shortened.
 fn bounded(value: &Value) -> Value {
-    let shown = json_diff::show(value);
+    let shown = diff::show(value);
     if shown.ends_with('…') { shown.into() } else { value.clone() }
 }

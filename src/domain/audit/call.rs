@@ -9,54 +9,64 @@ use time::OffsetDateTime;
 use url::form_urlencoded;
 
 use crate::domain::id::RequestId;
-use crate::domain::journal::Entry;
+use crate::domain::journal::entry::Outcome;
 
-/// One call under `/v1`, as the journal has it.
+/// One call under `/v1`, as the journal holds it.
 #[derive(Debug, Clone)]
 pub struct Call {
     /// The call's own id, also where an earlier response was replayed.
     pub request_id: RequestId,
-    /// When it came in, in the merchant's time, which keys expire by.
+    /// When it came in, in the merchant's time, by which keys expire.
     pub at: OffsetDateTime,
-    /// When it came in, in real time, which pauses are measured by.
+    /// When it came in, in real time, by which pauses are measured.
     pub received_at: OffsetDateTime,
     /// How long it took, until the response was sent or the connection closed.
     pub duration: Duration,
     /// The HTTP method.
     pub method: String,
     /// The path with its query, as sent.
-    pub target: String,
+    pub path: String,
     /// The Idempotency-Key, as sent.
     pub idempotency_key: Option<String>,
-    /// The body's bytes, as sent.
-    pub request_body: Vec<u8>,
-    /// The status that was sent, or would have been; `None` where nothing ran.
+    /// The body, as far as the journal keeps it.
+    pub request_body: String,
+    /// The hash of the whole body as it was sent; `None` if the body was incomplete.
+    pub body_hash: Option<i64>,
+    /// The numbers of orders that it is about. A write's own number comes first.
+    pub order_nos: Vec<String>,
+    /// The numbers of refunds that it is about, likewise.
+    pub refund_nos: Vec<String>,
+    /// The numbers of the orders and refunds in the answer, the gateway's and the merchant's in turn.
+    pub answer_nos: Vec<String>,
+    /// Its outcome.
+    pub outcome: Outcome,
+    /// The status of the response, sent or lost; `None` if nothing ran.
     pub status: Option<u16>,
-    /// The body that was sent, or would have been.
-    pub response_body: Vec<u8>,
+    /// The code of the error in the response, sent or lost.
+    pub code: Option<String>,
     /// Whether a whole response was sent.
     pub answered: bool,
     /// Whether the client hung up before that.
     pub client_hung_up: bool,
 }
 
-impl From<Entry> for Call {
-    fn from(entry: Entry) -> Self {
-        Self {
-            request_id: entry.request_id,
-            at: entry.at,
-            received_at: entry.received_at,
-            duration: entry.duration,
-            method: entry.method,
-            target: entry.path,
-            idempotency_key: entry.idempotency_key,
-            request_body: entry.request_body.into_bytes(),
-            status: entry.status,
-            response_body: entry.response_body.into_bytes(),
-            answered: entry.answered,
-            client_hung_up: entry.client_hung_up,
-        }
-    }
+/// Every endpoint under `/v1` as the router has it, and what a call of it is for, by the number in its path. A test
+/// compares this list with the router's, so that no endpoint that moves money is overlooked.
+const ENDPOINTS: [(&str, &str, Read); 7] = [
+    ("POST", "/v1/orders", |_, _| Purpose::CreateOrder),
+    ("GET", "/v1/orders", |call, _| Purpose::ListOrders { out_trade_no: call.filter_by_order() }),
+    ("GET", "/v1/orders/{no}", |_, no| Purpose::ShowOrder(no)),
+    ("POST", "/v1/orders/{no}/close", |_, no| Purpose::CloseOrder(no)),
+    ("POST", "/v1/refunds", |_, _| Purpose::CreateRefund),
+    ("GET", "/v1/refunds", |call, _| Purpose::ListRefunds { out_trade_no: call.filter_by_order() }),
+    ("GET", "/v1/refunds/{no}", |_, no| Purpose::ShowRefund(no)),
+];
+
+type Read = for<'a> fn(&'a Call, Cow<'a, str>) -> Purpose<'a>;
+
+/// The method and the path of every endpoint that the audit knows.
+pub fn endpoints() -> impl Iterator<Item = (&'static str, &'static str)> {
+    ENDPOINTS.iter().map(|(method, path, _)| (*method, *path))
 }
 
 /// What a call under `/v1` was for.
@@ -78,38 +88,54 @@ pub(super) enum Purpose<'a> {
 }
 
 impl Call {
+    /// The order of calls across instances.
+    pub(super) const fn came_in(&self) -> (OffsetDateTime, RequestId) {
+        (self.received_at, self.request_id)
+    }
+
+    /// The numbers of the orders and refunds in the answer, the gateway's with the merchant's.
+    pub(super) fn answered_numbers(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.answer_nos.as_chunks().0.iter().map(|[gateways, merchants]| (&**gateways, &**merchants))
+    }
+
+    /// Whether this call created what it asked for, so that no earlier one had.
+    pub(super) fn created_it(&self) -> bool {
+        self.outcome == Outcome::Executed && self.status == Some(201)
+    }
+
     /// The path without the query.
-    pub(super) fn path(&self) -> &str {
-        self.target.split('?').next().unwrap_or_default()
+    pub(super) fn bare_path(&self) -> &str {
+        self.path.split('?').next().unwrap_or_default()
     }
 
     pub(super) fn purpose(&self) -> Purpose<'_> {
-        let mut parts = self.path().split('/').skip(1);
-        let parts = [parts.next(), parts.next(), parts.next(), parts.next(), parts.next()];
-        let number = |part: &'_ str| percent_decode_str(part).decode_utf8_lossy().into_owned().into();
-        match (self.method.as_str(), parts) {
-            ("POST", [Some("v1"), Some("orders"), None, ..]) => Purpose::CreateOrder,
-            ("POST", [Some("v1"), Some("orders"), Some(no), Some("close"), None]) => {
-                Purpose::CloseOrder(number(no))
-            }
-            ("POST", [Some("v1"), Some("refunds"), None, ..]) => Purpose::CreateRefund,
-            ("GET", [Some("v1"), Some("orders"), None, ..]) => {
-                Purpose::ListOrders { out_trade_no: self.filter_by_order() }
-            }
-            ("GET", [Some("v1"), Some("orders"), Some(no), None, _]) => Purpose::ShowOrder(number(no)),
-            ("GET", [Some("v1"), Some("refunds"), None, ..]) => {
-                Purpose::ListRefunds { out_trade_no: self.filter_by_order() }
-            }
-            ("GET", [Some("v1"), Some("refunds"), Some(no), None, _]) => Purpose::ShowRefund(number(no)),
-            _ => Purpose::Nothing,
-        }
+        let of_endpoint = ENDPOINTS.iter().find_map(|(method, path, read)| {
+            let number = number_in(self.bare_path(), path).filter(|_| *method == self.method)?;
+            Some(read(self, number))
+        });
+        of_endpoint.unwrap_or(Purpose::Nothing)
     }
 
     fn filter_by_order(&self) -> Option<Cow<'_, str>> {
-        let (_, query) = self.target.split_once('?')?;
+        let (_, query) = self.path.split_once('?')?;
         form_urlencoded::parse(query.as_bytes())
             .find_map(|(name, value)| (name == "out_trade_no").then_some(value))
     }
+}
+
+/// The number that stands in a path where its endpoint has `{no}`; empty for an endpoint without one, and `None` for
+/// a path of another endpoint.
+fn number_in<'p>(path: &str, endpoint: &str) -> Option<Cow<'p, str>> {
+    let mut number = Cow::default();
+    let mut parts = path.split('/');
+    for expected in endpoint.split('/') {
+        match (expected, parts.next()?) {
+            ("{no}", part) => number = percent_decode_str(part).decode_utf8_lossy().into_owned().into(),
+            (expected, part) if expected == part => {}
+            _ => return None,
+        }
+    }
+    parts.next().is_none().then_some(number)
 }
 
 #[cfg(test)]
@@ -119,8 +145,8 @@ mod tests {
 
     #[test]
     fn a_path_says_what_a_call_is_for() {
-        let purpose = |method: &str, target: &str| {
-            let call = Call { method: method.into(), target: target.into(), ..call() };
+        let purpose = |method: &str, path: &str| {
+            let call = Call { method: method.into(), path: path.into(), ..call() };
             format!("{:?}", call.purpose())
         };
         assert_eq!(purpose("POST", "/v1/orders?x=1"), "CreateOrder");
@@ -133,10 +159,14 @@ mod tests {
         );
         assert_eq!(purpose("GET", "/v1/refunds"), "ListRefunds { out_trade_no: None }");
         assert_eq!(purpose("GET", "/v1/refunds/R1?expand=1"), r#"ShowRefund("R1")"#);
-        for (method, target) in
-            [("POST", "/v1/orders/"), ("POST", "/v1/orders/A1"), ("PUT", "/v1/orders"), ("POST", "/v1")]
-        {
-            assert_eq!(purpose(method, target), "Nothing");
+        for (method, path) in [
+            ("POST", "/v1/orders/"),
+            ("POST", "/v1/orders/A1"),
+            ("POST", "/v1/orders/A1/close/now"),
+            ("PUT", "/v1/orders"),
+            ("POST", "/v1"),
+        ] {
+            assert_eq!(purpose(method, path), "Nothing");
         }
     }
 }

@@ -91,7 +91,7 @@ pub struct Finding {
     pub evidence: Evidence,
 }
 
-/// Evidence besides the requests; what a rule does not have is left out.
+/// Evidence besides the requests. Members that a rule does not use are left out.
 #[derive(Debug, Default, Serialize)]
 #[serde(default)]
 pub struct Evidence {
@@ -107,10 +107,10 @@ pub struct Evidence {
     /// The changed places of the body, as JSON pointers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub changed: Option<Vec<String>>,
-    /// What stood there at first, by place.
+    /// The first values, by place.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub before: Map<String, Value>,
-    /// What stood there later, by place.
+    /// The later values, by place.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub after: Map<String, Value>,
     /// The pauses that were too short, in milliseconds.
@@ -125,7 +125,7 @@ pub struct Evidence {
     /// The event's type.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub event_type: Option<&'static str>,
-    /// How often the event was delivered in vain.
+    /// How many deliveries of the event were not acknowledged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attempts: Option<i64>,
 }

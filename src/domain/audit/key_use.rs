@@ -12,7 +12,8 @@ pub(super) struct KeyUse<'h, 'a> {
     pub(super) attempts: Vec<&'h Attempt<'a>>,
 }
 
-/// Every key, in the order of first use; one that was used again after 24 hours stands here again.
+/// Every key, in the order of first use. A key that was used again after 24 hours is listed again.
+/// Keys of which uses may be missing are left out.
 pub(super) fn key_uses<'h, 'a>(history: &'h History<'a>) -> Vec<KeyUse<'h, 'a>> {
     let mut current: HashMap<&str, usize> = HashMap::new();
     let mut uses: Vec<KeyUse<'h, 'a>> = Vec::new();
@@ -26,5 +27,6 @@ pub(super) fn key_uses<'h, 'a>(history: &'h History<'a>) -> Vec<KeyUse<'h, 'a>> 
             uses.push(KeyUse { key, attempts: vec![attempt] });
         }
     }
+    uses.retain(|key_use| history.is_whole_since(key_use.attempts[0]));
     uses
 }

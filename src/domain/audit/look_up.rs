@@ -1,4 +1,4 @@
-//! Look-ups: how a client finds out by a number what came of a write whose answer it did not get.
+//! Look-ups: how a client finds out by a number whether a write succeeded whose answer it did not get.
 
 use std::collections::HashMap;
 
@@ -7,8 +7,8 @@ use time::OffsetDateTime;
 use super::Call;
 use super::call::Purpose;
 use super::history::{Kind, Operation};
-use super::names::{Names, in_answer};
-use super::outcome::Outcome;
+use super::names::Names;
+use super::outcome::ClientOutcome;
 
 /// What was looked up.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -28,25 +28,32 @@ struct LookUp {
 
 /// Every look-up that was answered, by what was looked up.
 #[derive(Debug, Default)]
-pub(super) struct LookUps(HashMap<Subject, Vec<LookUp>>);
+pub(super) struct LookUps {
+    by_subject: HashMap<Subject, Vec<LookUp>>,
+    latest: Option<OffsetDateTime>,
+}
 
 impl LookUps {
     /// Notes a call, if it is a look-up whose answer the client got.
     pub(super) fn note(&mut self, call: &Call, names: &Names) {
-        let answered = match Outcome::of(call) {
-            Outcome::Succeeded => true,
-            Outcome::Refused(404, _) => false,
+        let answered = match ClientOutcome::of(call) {
+            ClientOutcome::Succeeded => true,
+            ClientOutcome::Refused(404, _) => false,
             _ => return,
         };
-        for (subject, found) in subjects(call, names) {
+        let subjects = subjects(call, names);
+        if !subjects.is_empty() {
+            self.latest = self.latest.max(Some(call.received_at));
+        }
+        for (subject, found) in subjects {
             let answered_at = call.received_at + call.duration;
             let look_up = LookUp { received_at: call.received_at, answered_at, found: answered && found };
-            self.0.entry(subject).or_default().push(look_up);
+            self.by_subject.entry(subject).or_default().push(look_up);
         }
     }
 
-    /// Whether a look-up after this moment could tell the client what came of a write. A refund shows in
-    /// its order, too, and in the list of its order's refunds.
+    /// Whether a look-up after this moment could tell the client the outcome of a write. A refund also shows in its
+    /// order and in the list of the order's refunds.
     pub(super) fn any_after(&self, moment: OffsetDateTime, operation: &Operation<'_>) -> bool {
         let order = operation.order().filter(|_| operation.kind() == Kind::CreateRefund);
         let through_order =
@@ -55,7 +62,12 @@ impl LookUps {
         subjects.into_iter().any(|subject| self.of(&subject).any(|it| it.received_at >= moment))
     }
 
-    /// Whether a look-up between two moments told the client that nothing came of a write.
+    /// Whether there was a look-up of anything after this moment.
+    pub(super) fn any_at_all_after(&self, moment: OffsetDateTime) -> bool {
+        self.latest >= Some(moment)
+    }
+
+    /// Whether a look-up between two moments told the client that a write had not happened.
     pub(super) fn not_found_between(
         &self,
         (start, end): (OffsetDateTime, OffsetDateTime),
@@ -66,7 +78,7 @@ impl LookUps {
     }
 
     fn of(&self, subject: &Subject) -> impl Iterator<Item = &LookUp> {
-        self.0.get(subject).into_iter().flatten()
+        self.by_subject.get(subject).into_iter().flatten()
     }
 }
 
@@ -78,24 +90,27 @@ fn own_subject(operation: &Operation<'_>) -> Option<Subject> {
     })
 }
 
-/// What a call looks up, and whether its answer has it, should it be a success.
+/// What a call looks up, and whether a success means that it exists.
 fn subjects(call: &Call, names: &Names) -> Vec<(Subject, bool)> {
     let merchants = |number| names.merchants(number).into_owned();
-    let listed = || in_answer(call).into_iter();
+    let listed = |prefix| {
+        let numbers = call.answered_numbers().filter(move |(gateways, _)| gateways.starts_with(prefix));
+        numbers.map(|(_, merchants)| merchants.to_owned())
+    };
+    let has_any = !call.answer_nos.is_empty();
     match call.purpose() {
         Purpose::ShowOrder(no) => vec![(Subject::Order(merchants(no)), true)],
         Purpose::ShowRefund(no) => vec![(Subject::Refund(merchants(no)), true)],
-        Purpose::ListOrders { out_trade_no: Some(no) } => {
-            vec![(Subject::Order(merchants(no)), listed().next().is_some())]
-        }
+        Purpose::ListOrders { out_trade_no: Some(no) } => vec![(Subject::Order(merchants(no)), has_any)],
         Purpose::ListOrders { out_trade_no: None } => {
-            listed().filter_map(|it| Some((Subject::Order(it.out_trade_no?), true))).collect()
+            listed("trd_").map(|number| (Subject::Order(number), true)).collect()
         }
         Purpose::ListRefunds { out_trade_no } => {
-            let of = out_trade_no.map(|no| (Subject::RefundsOf(merchants(no)), listed().next().is_some()));
-            let refunds = listed().filter_map(|it| Some((Subject::Refund(it.out_refund_no?), true)));
-            of.into_iter().chain(refunds).collect()
+            let of = out_trade_no.map(|no| (Subject::RefundsOf(merchants(no)), has_any));
+            of.into_iter().chain(listed("rfd_").map(|number| (Subject::Refund(number), true))).collect()
         }
-        _ => Vec::new(),
+        Purpose::CreateOrder | Purpose::CloseOrder(_) | Purpose::CreateRefund | Purpose::Nothing => {
+            Vec::new()
+        }
     }
 }

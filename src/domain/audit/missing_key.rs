@@ -1,5 +1,5 @@
-//! `missing_key`: a write without Idempotency-Key. Its retry cannot be told from a second operation; the
-//! number protects creating, but nothing else.
+//! `missing_key`: a write without Idempotency-Key. Its retry cannot be told from a second operation. The number
+//! protects only creating.
 
 use super::finding::{Evidence, Finding, Rule, times};
 use super::history::{History, Operation};
@@ -9,7 +9,7 @@ pub(super) fn findings(history: &History<'_>) -> Vec<Finding> {
 }
 
 fn finding(operation: &Operation<'_>) -> Option<Finding> {
-    // A malformed key is refused, and is none that could be read.
+    // A malformed key is refused and cannot be read.
     let without = operation.attempts.iter().filter(|it| it.key().is_none() && !it.outcome.is_malformed_key());
     let without: Vec<_> = without.map(|attempt| attempt.call).collect();
     if without.is_empty() {

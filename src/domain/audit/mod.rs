@@ -2,18 +2,17 @@
 //! the rules of the contract's section 8. Pure functions over calls and events; reading them is left to
 //! the service.
 //!
-//! A finding is for what a client is to blame for, and never for a fault that it met: where the journal
-//! cannot tell, there is none. One file per rule:
+//! A finding blames the client for its own mistake, never for a fault that struck it. If the journal leaves room for
+//! doubt, there is no finding. One file per rule:
 //!
-//! - `missing_key`, `new_key`, `shared_key`: the key, once per operation
+//! - `missing_key`, `new_key_per_retry`, `shared_key`: the key, once per operation
 //! - `body_changed`: the same bytes on every attempt
-//! - `no_backoff`, `final_error`: when to send again, and when not to
+//! - `no_backoff`, `retried_final_error`: when to send again, and when not to
 //! - `gave_up`: an unknown outcome is found out
-//! - `webhooks`: events are acknowledged
+//! - `unacknowledged_webhook`: events are acknowledged
 
 mod body_changed;
 mod call;
-mod final_error;
 mod finding;
 mod gave_up;
 mod history;
@@ -21,28 +20,31 @@ mod key_use;
 mod look_up;
 mod missing_key;
 mod names;
-mod new_key;
+mod new_key_per_retry;
 mod no_backoff;
 mod outcome;
+mod reach;
+mod retried_final_error;
 mod shared_key;
 #[cfg(test)]
 mod tests;
-mod webhooks;
+mod unacknowledged_webhook;
 
 use std::time::Duration;
 
 use serde::Serialize;
 
-pub use call::Call;
+pub use call::{Call, endpoints};
 pub use finding::{Finding, Rule};
-pub use webhooks::SentEvent;
+pub use reach::Reach;
+pub use unacknowledged_webhook::SentEvent;
 
 use history::History;
 
 /// How many findings of one rule a report lists; the last one says how many more there are.
 const MAX_FINDINGS: usize = 100;
 
-/// Where the audit draws its lines.
+/// The limits that the audit applies.
 #[derive(Debug, Clone, Copy)]
 pub struct Thresholds {
     /// The shortest pause between a failed attempt and the next one.
@@ -74,28 +76,30 @@ pub struct Report {
     pub operations: usize,
     /// What was found, rule by rule in the order of the contract, each from the earliest on.
     pub findings: Vec<Finding>,
+    /// How far the judged journal reaches, and what may be missing.
+    pub journal: Reach,
 }
 
-/// Judges a client by its calls, those of one moment in the order in which they came in, and the events
-/// that it was told.
+/// Judges a client by its calls, as far as the journal holds them, and by the events that were sent to it.
 #[must_use]
-pub fn judge(calls: &[Call], events: &[SentEvent], thresholds: Thresholds) -> Report {
-    let history = History::new(calls);
+pub fn judge(calls: &[Call], events: &[SentEvent], thresholds: Thresholds, reach: Reach) -> Report {
+    let history = History::new(calls, &reach);
     let by_rule = [
         missing_key::findings(&history),
-        new_key::findings(&history),
+        new_key_per_retry::findings(&history),
         shared_key::findings(&history),
         body_changed::findings(&history),
         no_backoff::findings(&history, thresholds.min_backoff),
-        final_error::findings(&history),
+        retried_final_error::findings(&history),
         gave_up::findings(&history, events),
-        webhooks::findings(events),
+        unacknowledged_webhook::findings(events),
     ];
     let findings: Vec<_> = by_rule.into_iter().flat_map(bounded).collect();
     Report {
         verdict: if findings.is_empty() { Verdict::Pass } else { Verdict::Fail },
         operations: history.operations.len(),
         findings,
+        journal: reach,
     }
 }
 

@@ -1,10 +1,10 @@
 //! `no_backoff`: a retry too soon after a 409, a 5xx or a lost answer, by real time from the end of the
 //! failed attempt to the receipt of the next.
 //!
-//! Attempts may run side by side, as after a double click, and each such chain pauses for itself. So every
-//! attempt is matched with the failed attempt that it repeats: the one that ended first of those that have
-//! not been repeated yet. An attempt before which none has ended repeats nothing. When an attempt ended
-//! whose client did not wait is not known; it counts as long enough ago.
+//! Attempts may run side by side, as after a double click, and each such chain makes its own pauses. So every attempt
+//! is matched with the failed attempt that it repeats: the one that ended first among those not repeated yet. If none
+//! has ended before it, it repeats nothing. If the client hung up, the end of the attempt is unknown and counts as
+//! long enough ago.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -15,10 +15,10 @@ use time::OffsetDateTime;
 use super::finding::{Evidence, Finding, MAX_TEXTS, Rule, milliseconds};
 use super::history::{Attempt, History, Operation};
 
-/// How much shorter a pause may seem than it was, in percent: timers and the two ends' clocks are not exact.
+/// How much shorter than required a pause may be, in percent: timers and the clocks of both ends are not exact.
 const TOLERANCE_PERCENT: u32 = 5;
 
-/// A retry and the attempt that it came too soon after.
+/// A retry, and the attempt that it followed too soon.
 struct TooSoon<'h, 'a> {
     failed: &'h Attempt<'a>,
     retry: &'h Attempt<'a>,
@@ -28,7 +28,7 @@ struct TooSoon<'h, 'a> {
 pub(super) fn findings(history: &History<'_>, min_backoff: Duration) -> Vec<Finding> {
     let least = min_backoff * (100 - TOLERANCE_PERCENT) / 100;
     let of = |operation| finding(operation, &too_soon(operation, least), min_backoff);
-    history.operations.iter().filter_map(of).collect()
+    history.whole_operations().filter_map(of).collect()
 }
 
 fn finding(operation: &Operation<'_>, found: &[TooSoon<'_, '_>], min_backoff: Duration) -> Option<Finding> {

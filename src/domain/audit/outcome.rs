@@ -1,23 +1,21 @@
 //! What a client knows after an attempt.
 
-use serde::Deserialize;
-
 use super::Call;
 
 /// What an attempt told the client.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum ClientOutcome {
     /// It is done.
     Succeeded,
-    /// It is refused, and the same request will be again. The status and the code.
+    /// It is refused, and a repetition would be refused again. The status and the code.
     Refused(u16, String),
     /// 429: nothing ran, and the same request may be sent later.
     Throttled,
-    /// Nobody knows.
+    /// The outcome is unknown.
     Unknown(Unknown),
 }
 
-/// Why nobody knows.
+/// Why the outcome is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unknown {
     /// 409: an earlier attempt still runs.
@@ -30,23 +28,25 @@ pub(super) enum Unknown {
     HungUp,
 }
 
-impl Outcome {
+impl ClientOutcome {
     pub(super) fn of(call: &Call) -> Self {
         if call.client_hung_up {
             return Self::Unknown(Unknown::HungUp);
         }
         match call.status {
-            Some(status) if call.answered => Self::of_status(status, &call.response_body),
+            Some(status) if call.answered => {
+                Self::of_status(status, call.code.as_deref().unwrap_or_default())
+            }
             _ => Self::Unknown(Unknown::NoAnswer),
         }
     }
 
-    fn of_status(status: u16, body: &[u8]) -> Self {
+    fn of_status(status: u16, code: &str) -> Self {
         match status {
             200..=299 => Self::Succeeded,
             409 => Self::Unknown(Unknown::InProgress),
             429 => Self::Throttled,
-            300..=499 => Self::Refused(status, code(body)),
+            300..=499 => Self::Refused(status, code.to_owned()),
             _ => Self::Unknown(Unknown::ServerError(status)),
         }
     }
@@ -62,8 +62,8 @@ impl Outcome {
         matches!(self, Self::Refused(..))
     }
 
-    /// Whether the gateway refused what stood around the request, before it looked at what the key is
-    /// bound to: then this attempt bound it to nothing.
+    /// Whether the gateway refused the request before it looked at its key, so that this attempt did not bind the
+    /// key.
     pub(super) fn leaves_key_unbound(&self) -> bool {
         match self {
             Self::Refused(401 | 405 | 413 | 415, _) => true,
@@ -72,7 +72,7 @@ impl Outcome {
         }
     }
 
-    /// Whether the header Idempotency-Key was there, and could not be read.
+    /// Whether the header Idempotency-Key was malformed.
     pub(super) fn is_malformed_key(&self) -> bool {
         matches!(self, Self::Refused(_, code) if code == "idempotency_key_invalid")
     }
@@ -87,13 +87,4 @@ impl std::fmt::Display for Unknown {
             Self::HungUp => f.write_str("no answer before the client hung up"),
         }
     }
-}
-
-/// The code of an error's body; empty where there is none.
-fn code(body: &[u8]) -> String {
-    #[derive(Deserialize)]
-    struct Error {
-        code: String,
-    }
-    serde_json::from_slice(body).map_or_else(|_| String::new(), |error: Error| error.code)
 }

@@ -28,12 +28,12 @@ fn finding(key_use: &KeyUse<'_, '_>) -> Option<Finding> {
     Some(finding.shown_by(writes.iter().map(|write| write.call)))
 }
 
-/// The first attempt of each write under the key. One without a number may be of any write on its path.
+/// The first attempt of each write under the key. An attempt without a number may belong to any write on its path.
 fn different_writes<'h, 'a>(key_use: &KeyUse<'h, 'a>) -> Vec<&'h Attempt<'a>> {
     let mut numbers: HashMap<&str, HashSet<&str>> = HashMap::new();
     let is_new = |attempt: &&&'h Attempt<'a>| {
-        let is_first = !numbers.contains_key(attempt.call.path());
-        let known = numbers.entry(attempt.call.path()).or_default();
+        let is_first = !numbers.contains_key(attempt.call.bare_path());
+        let known = numbers.entry(attempt.call.bare_path()).or_default();
         let is_first_number = known.is_empty();
         let is_new_number = attempt.number.as_deref().is_some_and(|number| known.insert(number));
         is_first || is_new_number && !is_first_number
@@ -41,8 +41,9 @@ fn different_writes<'h, 'a>(key_use: &KeyUse<'h, 'a>) -> Vec<&'h Attempt<'a>> {
     key_use.attempts.iter().filter(is_new).copied().collect()
 }
 
-/// Whether two attempts may be of one write: the same endpoint, and not two different numbers.
+/// Whether two attempts may belong to one write: the same endpoint, and not two different numbers.
 pub(super) fn is_same_write(one: &Attempt<'_>, other: &Attempt<'_>) -> bool {
     let numbers = (&one.number, &other.number);
-    one.call.path() == other.call.path() && !matches!(numbers, (Some(one), Some(other)) if one != other)
+    one.call.bare_path() == other.call.bare_path()
+        && !matches!(numbers, (Some(one), Some(other)) if one != other)
 }

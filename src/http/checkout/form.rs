@@ -1,15 +1,16 @@
-//! The card form: its fields, what is wrong with them, and how that travels in an address. What was
-//! typed does not: a number comes back into the form only as that of a test card that was chosen.
+//! The card form: its fields, their errors, and how errors travel in the page's address. What the buyer typed does
+//! not travel: only a chosen test card fills the form again.
 
 use time::OffsetDateTime;
 use url::form_urlencoded;
 
 use super::page::{any_cvc, card_name, future_month, grouped};
 use super::texts::Texts;
-use crate::domain::card::{TEST_CARDS, TestCard};
-use crate::domain::checkout::{CardFieldError, CardFormErrors};
+use crate::domain::code::Code;
+use crate::domain::payment::card::{TEST_CARDS, TestCard};
+use crate::domain::payment::checkout::{CardFieldError, CardFormErrors};
 
-/// The form with what a template needs of it.
+/// The form as its template needs it.
 pub(super) struct CardForm {
     texts: &'static Texts,
     errors: CardFormErrors,
@@ -75,7 +76,7 @@ impl CardForm {
     }
 }
 
-/// The query that tells what is wrong.
+/// The query that carries the errors.
 pub(super) fn query_of(errors: CardFormErrors) -> String {
     let all = [("number", errors.number), ("expiry", errors.expiry), ("cvc", errors.cvc)];
     let wrong = all.into_iter().filter_map(|(name, error)| Some((name, error?.code())));

@@ -1,28 +1,29 @@
 //! The checkout page: what a buyer sees at `checkout_url` (contract, section 5). A page is opened by its
 //! token alone; a form is answered by a redirect, so that going back and loading again send nothing twice.
 //!
-//! - `page`: the pages and their headers; `form`: the card form; `texts`: what they say, in two languages
-//! - `language`: which language; `assets`: style and script
+//! - `page`: the pages; `form`: the card form; `texts`: what they say, in two languages
 
-pub(super) mod assets;
 mod form;
-mod language;
 mod page;
 mod texts;
 
+use axum::Router;
 use axum::body::Body;
 use axum::extract::{FromRequestParts, Path, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use axum::routing::get;
 
 use super::error::{ApiError, ErrorBody};
+use super::pages::{assets, language};
 use super::{Shared, extract};
-use crate::domain::card::{CardOutcome, TestCard};
-use crate::domain::checkout::{self, CheckoutState};
-use crate::domain::checkout_token::CheckoutToken;
-use crate::domain::order::Order;
+use crate::domain::code::Code;
+use crate::domain::payment::card::{CardOutcome, TestCard};
+use crate::domain::payment::checkout::{self, CheckoutState};
+use crate::domain::payment::checkout_token::CheckoutToken;
+use crate::domain::payment::order::Order;
 use crate::domain::refusal::Refusal;
 use crate::service::WorkError;
 use crate::service::checkout::{self as service, Checkout};
@@ -30,8 +31,16 @@ use crate::service::payments::Authentication;
 use form::CardForm;
 use texts::Texts;
 
+/// The routes under `/checkout`.
+pub(super) fn router() -> Router<Shared> {
+    Router::new()
+        .route("/checkout/{token}", get(show).post(pay))
+        .route("/checkout/{token}/authenticate", get(challenge).post(authenticate))
+        .route("/checkout/assets/{version}/{file}", get(assets::show))
+}
+
 /// The order that a page is about, and the language of the page.
-pub(super) struct Opened {
+struct Opened {
     checkout: Checkout,
     texts: &'static Texts,
 }
@@ -52,7 +61,7 @@ impl FromRequestParts<Shared> for Opened {
 }
 
 /// `GET /checkout/{token}`
-pub(super) async fn show(opened: Opened, uri: Uri) -> Response {
+async fn show(opened: Opened, uri: Uri) -> Response {
     let Opened { checkout, texts } = opened;
     if let Some(outcome) = texts.outcome(checkout.state()) {
         return page::outcome(texts, &checkout, outcome);
@@ -62,11 +71,7 @@ pub(super) async fn show(opened: Opened, uri: Uri) -> Response {
 }
 
 /// `POST /checkout/{token}`
-pub(super) async fn pay(
-    State(gateway): State<Shared>,
-    opened: Opened,
-    body: Body,
-) -> Result<Response, ApiError> {
+async fn pay(State(gateway): State<Shared>, opened: Opened, body: Body) -> Result<Response, ApiError> {
     let [number, expiry, cvc] = read_form(body, ["number", "expiry", "cvc"]).await?;
     let Checkout { order, now, .. } = opened.checkout;
     let token = CheckoutToken::of(&order);
@@ -80,7 +85,7 @@ pub(super) async fn pay(
 }
 
 /// `GET /checkout/{token}/authenticate`
-pub(super) async fn challenge(opened: Opened, uri: Uri) -> Response {
+async fn challenge(opened: Opened, uri: Uri) -> Response {
     let Opened { checkout, texts } = opened;
     let mut pairs = form::pairs(uri.query().unwrap_or_default());
     let card = pairs.find(|(name, _)| name == "card").and_then(|(_, name)| form::named(&name));
@@ -93,7 +98,7 @@ pub(super) async fn challenge(opened: Opened, uri: Uri) -> Response {
 }
 
 /// `POST /checkout/{token}/authenticate`
-pub(super) async fn authenticate(
+async fn authenticate(
     State(gateway): State<Shared>,
     opened: Opened,
     body: Body,
@@ -108,8 +113,8 @@ pub(super) async fn authenticate(
     }
 }
 
-/// Attempts to pay. Once the order is paid the buyer goes to the shop, by whichever attempt it was paid;
-/// else back to the order's page, which tells what happened.
+/// Attempts to pay. If the order is paid, by this attempt or an earlier one, the buyer goes to the shop; if not, back
+/// to the order's page, which shows what happened.
 async fn attempt(
     gateway: Shared,
     order: &Order,
@@ -135,8 +140,8 @@ async fn read_form<const N: usize>(body: Body, names: [&str; N]) -> Result<[Stri
     }))
 }
 
-/// A redirect that is followed with GET. Its address is relative: the sandbox need not know by which name
-/// the buyer reached it.
+/// A redirect that the browser follows with GET. Its address is relative, because the sandbox does not know by which
+/// name the buyer reached it.
 fn see_other(address: &str) -> Response {
     let Ok(address) = HeaderValue::from_str(address) else { return ApiError::Internal.into_response() };
     let headers =
@@ -144,7 +149,7 @@ fn see_other(address: &str) -> Response {
     (StatusCode::SEE_OTHER, headers).into_response()
 }
 
-/// An error below `/checkout/` is a page, since it is a person who looks at it.
+/// Turns an error below `/checkout/` into a page, because a person looks at it.
 pub(super) async fn errors_as_pages(request: Request, next: Next) -> Response {
     let Some(below) = request.uri().path().strip_prefix("/checkout/") else { return next.run(request).await };
     let root = "../".repeat(below.matches('/').count());

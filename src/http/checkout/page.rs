@@ -1,19 +1,19 @@
-//! The checkout pages as templates, and the headers that each one carries.
+//! The checkout pages as templates. The headers that each one carries are in `pages`.
 
 use askama::Template;
-use axum::http::{HeaderName, HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::StatusCode;
+use axum::response::Response;
 use time::macros::format_description;
 use time::{Duration, OffsetDateTime};
-use url::{Host, Url};
+use url::Url;
 
+use super::form::CardForm;
 use super::texts::{self, Outcome, Texts};
-use super::{assets, form::CardForm};
-use crate::domain::card::{CardOutcome, RefundCourse, TEST_CARDS, TestCard};
-use crate::domain::checkout::{self, CheckoutState};
-use crate::domain::checkout_token::CheckoutToken;
-use crate::domain::money::Currency;
-use crate::http::error::ApiError;
+use crate::domain::payment::card::{CardOutcome, RefundCourse, TEST_CARDS, TestCard};
+use crate::domain::payment::checkout::{self, CheckoutState};
+use crate::domain::payment::checkout_token::CheckoutToken;
+use crate::domain::payment::money::Currency;
+use crate::http::pages::{assets, html};
 use crate::service::checkout::Checkout;
 
 /// The page on which a buyer pays.
@@ -43,7 +43,7 @@ pub(super) struct Challenge<'a> {
     card_name: String,
 }
 
-/// A page that says how things stand.
+/// A page that shows an outcome.
 #[derive(Template)]
 #[template(path = "checkout/outcome.html")]
 struct OutcomePage<'a> {
@@ -56,7 +56,7 @@ struct OutcomePage<'a> {
     order: Option<Summary<'a>>,
 }
 
-/// What stands beside the form.
+/// The order as it is shown beside the form.
 struct Summary<'a> {
     subject: &'a str,
     amount: String,
@@ -76,7 +76,7 @@ struct TimeLeft {
     frozen: bool,
 }
 
-/// Test cards that do alike.
+/// Test cards that behave alike.
 struct CardGroup {
     heading: &'static str,
     cards: Vec<ListedCard>,
@@ -122,7 +122,7 @@ pub(super) fn challenge(texts: &'static Texts, checkout: &Checkout, card: &TestC
     html(StatusCode::OK, &page, checkout::return_address(&checkout.order).as_ref())
 }
 
-/// The page of an order that cannot be paid, or not any more.
+/// The page of an order that cannot be paid now.
 pub(super) fn outcome(texts: &'static Texts, checkout: &Checkout, outcome: Outcome) -> Response {
     let state = checkout.state();
     let shop = checkout::return_address(&checkout.order);
@@ -180,7 +180,7 @@ impl TimeLeft {
         Self {
             until: until.format(machine).unwrap_or_default(),
             until_text: until.format(people).unwrap_or_default(),
-            // Rounded up, so that the page is loaded again when the time is over and not before.
+            // Rounded up, so that the page reloads when the time is over and not before.
             seconds: left.whole_seconds() + i64::from(left.subsec_nanoseconds() > 0),
             frozen: checkout.frozen,
         }
@@ -245,7 +245,7 @@ fn shown_card(brand: &str, last4: &str) -> String {
     format!("{} •••• {last4}", texts::brand(brand))
 }
 
-/// An amount with its currency's sign, as it is written where several dollars are about.
+/// An amount with a sign that tells apart currencies of the same name, such as US$ and HK$.
 fn money(minor_units: i64, currency: Currency) -> String {
     let sign = match currency {
         Currency::Usd => "US$",
@@ -263,37 +263,6 @@ fn money(minor_units: i64, currency: Currency) -> String {
     format!("{sign}{grouped}.{:02}", minor_units % 100)
 }
 
-const CONTENT_SECURITY_POLICY: HeaderName = header::CONTENT_SECURITY_POLICY;
-
-/// A page with all that it must carry. A form may also lead to the shop: Chromium judges by `form-action`
-/// where the answer to a form redirects to.
-fn html(status: StatusCode, page: &impl Template, shop: Option<&Url>) -> Response {
-    let Ok(text) = page.render() else { return ApiError::Internal.into_response() };
-    let shop = shop.map(form_target).unwrap_or_default();
-    let policy = format!(
-        "default-src 'none'; style-src 'self'; script-src 'self'; img-src data:; form-action 'self' {shop}; base-uri \
-         'none'; frame-ancestors 'none'"
-    );
-    let policy = HeaderValue::from_str(&policy).unwrap_or(HeaderValue::from_static("default-src 'none'"));
-    let headers = [
-        (header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8")),
-        (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
-        (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
-        (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
-        (CONTENT_SECURITY_POLICY, policy),
-    ];
-    (status, headers, text).into_response()
-}
-
-/// The shop as a policy names it.
-fn form_target(shop: &Url) -> String {
-    match shop.host() {
-        // A policy cannot name an IPv6 address.
-        Some(Host::Ipv6(_)) => format!("{}:", shop.scheme()),
-        _ => shop.origin().ascii_serialization(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -304,14 +273,6 @@ mod tests {
         assert_eq!(money(1, Currency::Hkd), "HK$0.01");
         assert_eq!(money(9_999_999_999, Currency::Cny), "CN¥99,999,999.99");
         assert_eq!(money(123_456, Currency::Usd), "US$1,234.56");
-    }
-
-    #[test]
-    fn a_form_may_lead_to_the_shop_and_nowhere_else() {
-        let target = |url| form_target(&Url::parse(url).unwrap());
-        assert_eq!(target("https://shop.example.com:8443/a?b"), "https://shop.example.com:8443");
-        assert_eq!(target("http://例え.jp/"), "http://xn--r8jz45g.jp");
-        assert_eq!(target("http://[::1]:3000/done"), "http:");
     }
 
     #[test]

@@ -1,10 +1,11 @@
-//! All that the checkout pages say, in both languages. A text that one of them lacks does not compile.
+//! The texts of the checkout pages, in both languages. A missing translation does not compile.
 
-use crate::domain::card::{CardOutcome, Decline, RefundCourse, TestCard};
-use crate::domain::checkout::{CardFieldError, CheckoutState};
-use crate::domain::order::{Failure, Locale};
+use crate::domain::code::Code;
+use crate::domain::payment::card::{CardOutcome, Decline, RefundCourse, TestCard};
+use crate::domain::payment::checkout::{CardFieldError, CheckoutState};
+use crate::domain::payment::order::{Failure, Locale};
 
-/// What the pages say in one language.
+/// The texts in one language.
 pub(super) struct Texts {
     /// The language, for browsers and screen readers.
     pub(super) language: &'static str,
@@ -148,7 +149,7 @@ const ZH: Texts = Texts {
     reference: "參考編號",
 };
 
-/// What a page says about an order that is not to be paid: a heading, and a sentence.
+/// A heading and a sentence about an order that cannot be paid now, or about an error.
 pub(super) struct Outcome {
     pub(super) heading: &'static str,
     pub(super) sentence: &'static str,
@@ -163,12 +164,12 @@ impl Texts {
         }
     }
 
-    /// The text for this language out of one for each.
+    /// Selects the text for this language.
     fn either<T>(&self, en: T, zh: T) -> T {
         if self.language == EN.language { en } else { zh }
     }
 
-    /// What an order's page says once it cannot be paid; `None` while it can.
+    /// The text about an order that cannot be paid now; `None` while it can.
     pub(super) fn outcome(&self, state: CheckoutState) -> Option<Outcome> {
         let (en, zh) = match state {
             CheckoutState::Payable(_) => return None,
@@ -193,7 +194,7 @@ impl Texts {
         Some(Outcome { heading, sentence })
     }
 
-    /// What an error's page says, by its HTTP status.
+    /// The text of an error page, by HTTP status.
     pub(super) fn error(&self, status: u16) -> Outcome {
         let (en, zh) = match status {
             404 => (
@@ -314,7 +315,7 @@ impl Texts {
     }
 }
 
-/// A card network's name as people know it; `UnionPay` and the like are written alike in both languages.
+/// A card network's name, which is the same in both languages.
 pub(super) fn brand(code: &str) -> &str {
     match code {
         "visa" => "Visa",

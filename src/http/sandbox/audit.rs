@@ -11,14 +11,14 @@ use crate::domain::audit::Thresholds;
 use crate::domain::refusal::Refusal;
 use crate::http::error::ApiError;
 use crate::http::extract::Caller;
-use crate::http::{Shared, list, respond};
+use crate::http::{Shared, envelope, list};
 use crate::service::audit;
 
 /// The longest pause that can be asked for: an hour.
 const MAX_BACKOFF_MS: u64 = 3_600_000;
 
 /// `GET /sandbox/audit`
-pub(in crate::http) async fn show(
+pub(super) async fn show(
     State(gateway): State<Shared>,
     caller: Caller,
     uri: Uri,
@@ -29,8 +29,8 @@ pub(in crate::http) async fn show(
     let min_backoff = parsed.content.map_err(Refusal::Fields)?;
     let thresholds = min_backoff.map_or_else(Thresholds::default, |min_backoff| Thresholds { min_backoff });
     let report = audit::report(&gateway, caller.merchant, thresholds).await?;
-    let mut response = respond::ok(caller.request_id, report);
-    respond::name_ignored(&mut response, &parsed.ignored);
+    let mut response = envelope::ok(caller.request_id, report);
+    envelope::name_ignored(&mut response, &parsed.ignored);
     Ok(response)
 }
 

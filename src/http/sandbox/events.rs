@@ -1,33 +1,32 @@
-//! `/sandbox/events`: what was told, and what came of it (contract, section 7).
+//! `/sandbox/events`: the events and their deliveries (contract, section 7).
 
 use axum::extract::State;
 use axum::http::Uri;
 use axum::response::Response;
-use serde_json::Value;
 
 use crate::db::events::{self as table, Filters};
 use crate::db::{PgConnection, orders};
-use crate::domain::delivery::{EventStatus, StoredEvent};
-use crate::domain::event::EventType;
-use crate::domain::number::MerchantNumber;
+use crate::domain::json::fields;
+use crate::domain::payment::number::MerchantNumber;
+use crate::domain::webhook::delivery::StoredEvent;
 use crate::http::error::ApiError;
 use crate::http::extract::{Caller, JsonCall, Number};
-use crate::http::{Shared, list, respond};
+use crate::http::{Shared, envelope, list};
 use crate::service::events;
 
 /// `GET /sandbox/events/{id}`
-pub(in crate::http) async fn show(
+pub(super) async fn show(
     State(gateway): State<Shared>,
     caller: Caller,
     Number(id): Number,
 ) -> Result<Response, ApiError> {
     let mut conn = gateway.db.acquire().await?;
     let (event, deliveries) = events::find_with_deliveries(&mut conn, caller.merchant, &id).await?;
-    Ok(respond::ok(caller.request_id, event.detail(&deliveries)))
+    Ok(envelope::ok(caller.request_id, event.detail(&deliveries)))
 }
 
 /// `POST /sandbox/events/{id}/redeliver`
-pub(in crate::http) async fn redeliver(
+pub(super) async fn redeliver(
     State(gateway): State<Shared>,
     Number(id): Number,
     call: JsonCall,
@@ -35,8 +34,8 @@ pub(in crate::http) async fn redeliver(
     let caller = call.caller;
     let ignored: Vec<_> = call.object_or_empty()?.into_iter().map(|(name, _)| name).collect();
     let (event, deliveries) = events::redeliver(&gateway, caller.merchant, &id).await?;
-    let mut response = respond::ok(caller.request_id, event.detail(&deliveries));
-    respond::name_ignored(&mut response, &ignored);
+    let mut response = envelope::ok(caller.request_id, event.detail(&deliveries));
+    envelope::name_ignored(&mut response, &ignored);
     Ok(response)
 }
 
@@ -47,15 +46,15 @@ enum OrderFilter {
 }
 
 /// `GET /sandbox/events`
-pub(in crate::http) async fn list(
+pub(super) async fn list(
     State(gateway): State<Shared>,
     caller: Caller,
     uri: Uri,
 ) -> Result<Response, ApiError> {
     let (cursor, (filters, orders), ignored) = list::parse(&uri, |fields| {
         let filters = Filters {
-            event_type: fields.optional("type", event_type),
-            status: fields.optional("status", status),
+            event_type: fields.optional("type", fields::code),
+            status: fields.optional("status", fields::code),
             trade_no: None,
         };
         let trade_no = fields.optional("trade_no", list::text).map(OrderFilter::TradeNo);
@@ -64,10 +63,8 @@ pub(in crate::http) async fn list(
     })?;
     let mut conn = gateway.db.acquire().await?;
     let rows = find_all(&mut conn, caller, &cursor, filters, orders).await?;
-    let page = cursor.page(rows.iter().map(StoredEvent::summary).collect());
-    let mut response = respond::ok(caller.request_id, page);
-    respond::name_ignored(&mut response, &ignored);
-    Ok(response)
+    let views = rows.iter().map(StoredEvent::summary).collect();
+    Ok(cursor.answer(caller, views, &ignored))
 }
 
 async fn find_all(
@@ -105,14 +102,4 @@ async fn find_all(
         }
     }
     Ok(table::list(conn, merchant, before, &filters, cursor.rows()).await?)
-}
-
-fn event_type(value: &Value) -> Result<EventType, String> {
-    let known = || format!("must be one of {}", EventType::ALL.map(EventType::code).join(", "));
-    value.as_str().and_then(EventType::from_code).ok_or_else(known)
-}
-
-fn status(value: &Value) -> Result<EventStatus, String> {
-    let status = value.as_str().and_then(EventStatus::from_code);
-    status.ok_or_else(|| "must be one of pending, delivered, failed and no_url".to_owned())
 }

@@ -7,30 +7,27 @@ use axum::response::Response;
 use serde_json::json;
 
 use crate::db::faults as table;
-use crate::domain::fault_rule::RuleContent;
+use crate::domain::fault::rule::RuleContent;
 use crate::domain::refusal::Refusal;
 use crate::http::error::ApiError;
 use crate::http::extract::{Caller, JsonCall, Number};
-use crate::http::{Shared, list, respond};
+use crate::http::{Shared, envelope, list};
 use crate::service::{WorkError, faults};
 
 /// `POST /sandbox/faults`
-pub(in crate::http) async fn create(
-    State(gateway): State<Shared>,
-    call: JsonCall,
-) -> Result<Response, ApiError> {
+pub(super) async fn create(State(gateway): State<Shared>, call: JsonCall) -> Result<Response, ApiError> {
     // Small enough to come back unchanged from any JSON parser.
     let seed = rand::random::<u32>();
     let parsed = RuleContent::from_json(call.object?, seed.into());
     let content = parsed.content.map_err(Refusal::Fields)?;
     let rule = faults::create(&gateway, call.caller.merchant, content).await?;
-    let mut response = respond::made(call.caller.request_id, rule);
-    respond::name_ignored(&mut response, &parsed.ignored);
+    let mut response = envelope::created(call.caller.request_id, rule);
+    envelope::name_ignored(&mut response, &parsed.ignored);
     Ok(response)
 }
 
 /// `GET /sandbox/faults`
-pub(in crate::http) async fn list(
+pub(super) async fn list(
     State(gateway): State<Shared>,
     caller: Caller,
     uri: Uri,
@@ -46,37 +43,32 @@ pub(in crate::http) async fn list(
         None => None,
     };
     let rules = table::list(&mut conn, caller.merchant, before, cursor.rows()).await?;
-    let mut response = respond::ok(caller.request_id, cursor.page(rules));
-    respond::name_ignored(&mut response, &ignored);
-    Ok(response)
+    Ok(cursor.answer(caller, rules, &ignored))
 }
 
 /// `GET /sandbox/faults/{id}`
-pub(in crate::http) async fn show(
+pub(super) async fn show(
     State(gateway): State<Shared>,
     caller: Caller,
     Number(id): Number,
 ) -> Result<Response, ApiError> {
     let mut conn = gateway.db.acquire().await?;
-    Ok(respond::ok(caller.request_id, faults::find(&mut conn, caller.merchant, &id).await?))
+    Ok(envelope::ok(caller.request_id, faults::find(&mut conn, caller.merchant, &id).await?))
 }
 
 /// `DELETE /sandbox/faults/{id}`
-pub(in crate::http) async fn delete(
+pub(super) async fn delete(
     State(gateway): State<Shared>,
     caller: Caller,
     Number(id): Number,
 ) -> Result<Response, ApiError> {
     let mut conn = gateway.db.acquire().await?;
-    Ok(respond::ok(caller.request_id, faults::delete(&mut conn, caller.merchant, &id).await?))
+    Ok(envelope::ok(caller.request_id, faults::delete(&mut conn, caller.merchant, &id).await?))
 }
 
 /// `DELETE /sandbox/faults`
-pub(in crate::http) async fn delete_all(
-    State(gateway): State<Shared>,
-    caller: Caller,
-) -> Result<Response, ApiError> {
+pub(super) async fn delete_all(State(gateway): State<Shared>, caller: Caller) -> Result<Response, ApiError> {
     let mut conn = gateway.db.acquire().await?;
     let deleted = table::delete(&mut conn, caller.merchant, None).await?;
-    Ok(respond::ok(caller.request_id, json!({ "deleted": deleted })))
+    Ok(envelope::ok(caller.request_id, json!({ "deleted": deleted })))
 }

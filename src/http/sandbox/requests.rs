@@ -6,18 +6,18 @@ use axum::response::Response;
 use serde_json::Value;
 
 use crate::db::requests::{self as table, Filters};
-use crate::domain::fields::Fields;
-use crate::domain::journal::Outcome;
+use crate::domain::json::fields::{self, Fields};
+use crate::domain::masking;
 use crate::http::error::ApiError;
 use crate::http::extract::{Caller, Number};
-use crate::http::{Shared, list, respond};
+use crate::http::{Shared, envelope, list};
 use crate::service::{WorkError, journal};
 
-/// Tells that the journal is not whole.
+/// The header that says how far the journal is incomplete.
 const DROPPED: HeaderName = HeaderName::from_static("x-sandbox-journal-dropped");
 
 /// `GET /sandbox/requests`
-pub(in crate::http) async fn list(
+pub(super) async fn list(
     State(gateway): State<Shared>,
     caller: Caller,
     uri: Uri,
@@ -31,13 +31,12 @@ pub(in crate::http) async fn list(
         },
         None => None,
     };
-    gateway.journal.flush(Some(caller.merchant)).await;
+    let state = journal::prepare(&gateway, caller.merchant).await?;
     let mut conn = gateway.db.acquire().await?;
     let entries = table::list(&mut conn, caller.merchant, before, &filters, cursor.rows()).await?;
-    let mut response = respond::ok(caller.request_id, cursor.page(entries));
-    respond::name_ignored(&mut response, &ignored);
-    if gateway.journal.dropped() > 0 {
-        response.headers_mut().insert(DROPPED, HeaderValue::from(gateway.journal.dropped()));
+    let mut response = cursor.answer(caller, entries, &ignored);
+    if state.dropped > 0 {
+        response.headers_mut().insert(DROPPED, HeaderValue::from(state.dropped));
     }
     Ok(response)
 }
@@ -47,14 +46,12 @@ fn filters(fields: &mut Fields) -> Filters {
     Filters {
         order_nos: ["out_trade_no", "trade_no"].into_iter().filter_map(&mut text).collect(),
         refund_nos: ["out_refund_no", "refund_no"].into_iter().filter_map(&mut text).collect(),
-        idempotency_key: text("idempotency_key"),
+        // In the form in which the journal keeps it.
+        idempotency_key: text("idempotency_key").map(|key| masking::idempotency_key(&key)),
         path: text("path"),
         method: text("method"),
         status: fields.optional("status", status),
-        outcome: fields.optional("outcome", |value| {
-            let outcome = value.as_str().and_then(Outcome::from_code);
-            outcome.ok_or_else(|| format!("must be one of {}", Outcome::ALL.map(Outcome::code).join(", ")))
-        }),
+        outcome: fields.optional("outcome", fields::code),
     }
 }
 
@@ -64,10 +61,10 @@ fn status(value: &Value) -> Result<i16, String> {
 }
 
 /// `GET /sandbox/requests/{id}`
-pub(in crate::http) async fn show(
+pub(super) async fn show(
     State(gateway): State<Shared>,
     caller: Caller,
     Number(id): Number,
 ) -> Result<Response, ApiError> {
-    Ok(respond::ok(caller.request_id, journal::find(&gateway, caller.merchant, &id).await?))
+    Ok(envelope::ok(caller.request_id, journal::find(&gateway, caller.merchant, &id).await?))
 }

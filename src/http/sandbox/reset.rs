@@ -5,13 +5,10 @@ use axum::response::Response;
 
 use crate::http::error::ApiError;
 use crate::http::extract::Caller;
-use crate::http::{Shared, respond};
+use crate::http::{Shared, envelope};
 use crate::service::reset;
 
 /// `POST /sandbox/reset`
-pub(in crate::http) async fn reset(
-    State(gateway): State<Shared>,
-    caller: Caller,
-) -> Result<Response, ApiError> {
-    Ok(respond::ok(caller.request_id, reset::reset(&gateway, caller.merchant).await?))
+pub(super) async fn reset(State(gateway): State<Shared>, caller: Caller) -> Result<Response, ApiError> {
+    Ok(envelope::ok(caller.request_id, reset::reset(&gateway, caller.merchant).await?))
 }

@@ -3,15 +3,13 @@
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use fantoccini::{Client, ClientBuilder, Locator};
 use hyper_util::client::legacy::connect::HttpConnector;
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, MutexGuard};
 
-/// Longer than a page takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(20);
+use super::wait::{PATIENCE, wait_for};
 
 /// A browser window.
 pub(crate) struct Browser {
@@ -82,23 +80,23 @@ impl Browser {
     }
 
     /// Waits until the page shows a text.
-    pub(crate) async fn shows(&self, text: &str) {
+    pub(crate) async fn expect_text(&self, text: &str) {
         let path = format!("//*[contains(text(), '{text}')]");
         let wait = self.client.wait().at_most(PATIENCE);
         wait.for_element(Locator::XPath(&path)).await.expect(text);
     }
 
     /// Waits until the address contains a text, and returns it.
-    pub(crate) async fn leads_to(&self, part: &str) -> String {
-        let wait = async {
-            loop {
-                let url = self.client.current_url().await.expect("an address");
-                if url.as_str().contains(part) {
-                    return url.to_string();
-                }
+    pub(crate) async fn expect_address(&self, part: &str) -> String {
+        wait_for(async || {
+            let url = self.client.current_url().await.expect("an address");
+            if url.as_str().contains(part) {
+                Ok(url.to_string())
+            } else {
+                Err(format!("at {url}, not {part}"))
             }
-        };
-        tokio::time::timeout(PATIENCE, wait).await.expect(part)
+        })
+        .await
     }
 
     /// What a script returns.

@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
-use super::server;
+use super::{expect_fields, server, wait_for};
 
 /// A merchant that nobody else is.
 #[derive(Debug, Clone)]
@@ -44,9 +44,9 @@ impl Answer {
         serde_json::from_slice(&self.bytes).expect("a JSON body")
     }
 
-    /// The body, once its id is that of the header.
+    /// Asserts what every body of the API has, and returns it.
     #[track_caller]
-    fn envelope(&self) -> Value {
+    fn expect_envelope(&self) -> Value {
         let body = self.json();
         assert!(is_id("req_", &body["request_id"]), "{body}");
         assert_eq!(body["request_id"].as_str(), self.header("x-request-id"));
@@ -54,36 +54,50 @@ impl Answer {
         body
     }
 
-    /// `data` of a success with this status.
+    /// Asserts a success with this status, and returns its `data`.
     #[track_caller]
-    pub(crate) fn data(&self, status: u16) -> Value {
+    pub(crate) fn expect_data(&self, status: u16) -> Value {
         assert_eq!(self.status, status, "{}", String::from_utf8_lossy(&self.bytes));
-        self.envelope()["data"].clone()
+        self.expect_envelope()["data"].clone()
     }
 
     /// Asserts the status, type and code of an error, and its envelope.
     #[track_caller]
-    pub(crate) fn is_error(&self, status: u16, error_type: &str, code: &str) -> Value {
-        let body = self.envelope();
-        assert_eq!(
-            (self.status, &body["type"], &body["code"]),
-            (status, &json!(error_type), &json!(code)),
-            "{body}"
-        );
+    pub(crate) fn expect_error(&self, status: u16, error_type: &str, code: &str) -> Value {
+        let body = self.expect_envelope();
+        assert_eq!(self.status, status, "{body}");
+        expect_fields(&body, &json!({"type": error_type, "code": code}));
         assert_eq!(body.get("param"), body.get("errors").map(|errors| &errors[0]["param"]));
         body
     }
 
     /// Asserts a refusal of the request itself: 400, with this code.
     #[track_caller]
-    pub(crate) fn is_refused(&self, code: &str) -> Value {
-        self.is_error(400, "invalid_request_error", code)
+    pub(crate) fn expect_refused(&self, code: &str) -> Value {
+        self.expect_error(400, "invalid_request_error", code)
     }
 
     /// Asserts that there is no such thing: 404, with this code.
     #[track_caller]
-    pub(crate) fn is_not_found(&self, code: &str) -> Value {
-        self.is_error(404, "invalid_request_error", code)
+    pub(crate) fn expect_not_found(&self, code: &str) -> Value {
+        self.expect_error(404, "invalid_request_error", code)
+    }
+
+    /// Asserts that the body is this text, which may stand on several lines: their breaks and indentation are no
+    /// part of it.
+    #[track_caller]
+    pub(crate) fn expect_bytes(&self, expected: &str) {
+        let expected: String = expected.lines().map(str::trim_start).collect();
+        assert_eq!(String::from_utf8_lossy(&self.bytes), expected);
+    }
+
+    /// Asserts that this is the first answer as it was stored: the same status, bytes and request id.
+    #[track_caller]
+    pub(crate) fn expect_replay_of(&self, first: &Self) {
+        assert!(self.is_replay(), "{} {}", self.status, String::from_utf8_lossy(&self.bytes));
+        assert_eq!(self.status, first.status);
+        assert_eq!(self.bytes, first.bytes);
+        assert_eq!(self.header("x-request-id"), first.header("x-request-id"));
     }
 
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
@@ -166,13 +180,19 @@ impl Merchant {
 
     /// Creates an order and returns it.
     pub(crate) async fn order(&self, out_trade_no: &str, amount: i64) -> Value {
-        self.post("/v1/orders", &order(out_trade_no, amount)).send().await.data(201)
+        self.post("/v1/orders", &order(out_trade_no, amount)).send().await.expect_data(201)
     }
 
     /// Creates an order, pays it and returns it.
     pub(crate) async fn paid_order(&self, out_trade_no: &str, amount: i64) -> Value {
         self.order(out_trade_no, amount).await;
-        self.pay(out_trade_no).await.data(200)
+        self.pay(out_trade_no).await.expect_data(200)
+    }
+
+    /// The path of an order's checkout page.
+    pub(crate) fn checkout_path(&self, order: &Value) -> String {
+        let url = order["checkout_url"].as_str().expect("a URL");
+        url.strip_prefix(&self.base_url).expect("a page of this sandbox").to_owned()
     }
 
     /// Closes an order, with neither a body nor a Content-Type.
@@ -182,7 +202,7 @@ impl Merchant {
 
     /// The items of a list that has no more than these.
     pub(crate) async fn all(&self, path: &str) -> Vec<Value> {
-        let page = self.get(path).await.data(200);
+        let page = self.get(path).await.expect_data(200);
         assert_eq!(page["has_more"], json!(false));
         page["items"].as_array().expect("a list").clone()
     }
@@ -201,28 +221,35 @@ impl Merchant {
         call.bytes(body.to_string()).send().await
     }
 
+    /// The identifier of the newest event.
+    pub(crate) async fn newest_event(&self) -> Value {
+        self.get("/sandbox/events?limit=1").await.expect_data(200)["items"][0]["id"].clone()
+    }
+
+    /// Pays a new order, and returns the identifier of the event that tells it.
+    pub(crate) async fn paid_event(&self, out_trade_no: &str) -> Value {
+        self.paid_order(out_trade_no, 100).await;
+        self.newest_event().await
+    }
+
     /// Waits until an event fits, and returns it with its deliveries.
     pub(crate) async fn event_when(&self, id: &Value, fits: impl Fn(&Value) -> bool) -> Value {
         let path = format!("/sandbox/events/{}", id.as_str().expect("an id"));
-        let started = Instant::now();
-        loop {
-            let event = self.get(&path).await.data(200);
-            if fits(&event) {
-                return event;
-            }
-            assert!(started.elapsed() < Duration::from_mins(1), "still {event}");
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        wait_for(async || {
+            let event = self.get(&path).await.expect_data(200);
+            if fits(&event) { Ok(event) } else { Err(event) }
+        })
+        .await
     }
 
-    /// Waits until an event has this status.
-    pub(crate) async fn event_in(&self, id: &Value, status: &str) -> Value {
+    /// Waits until an event has this status, and returns it with its deliveries.
+    pub(crate) async fn expect_event(&self, id: &Value, status: &str) -> Value {
         self.event_when(id, |event| event["status"] == status).await
     }
 
     /// Lets this merchant's time pass.
     pub(crate) async fn advance(&self, seconds: i64) -> Value {
-        self.post("/sandbox/clock/advance", &json!({"seconds": seconds})).send().await.data(200)
+        self.post("/sandbox/clock/advance", &json!({"seconds": seconds})).send().await.expect_data(200)
     }
 
     /// Sets this merchant's clock.
@@ -238,8 +265,26 @@ pub(crate) struct Held {
     pub(crate) key: String,
     /// Its answer, once it is done.
     pub(crate) first: JoinHandle<Answer>,
-    /// The answer of a duplicate that was sent meanwhile, and how long that took.
-    pub(crate) duplicate: (Answer, Duration),
+}
+
+/// Less than any work takes that a duplicate might wait for.
+const AT_ONCE: Duration = Duration::from_millis(100);
+
+impl Held {
+    /// Asserts that a duplicate is told at once that the first is in progress. Of several: a busy machine may be slow
+    /// now and then, but a duplicate that has waited for the first gets its answer, and never this one.
+    pub(crate) async fn expect_told_at_once(&self, merchant: &Merchant) {
+        loop {
+            let duplicate = merchant.post("/v1/orders", &self.body).key(&self.key);
+            let sent = Instant::now();
+            let duplicate = duplicate.send().await;
+            let took = sent.elapsed();
+            duplicate.expect_error(409, "idempotency_in_progress", "idempotency_in_progress");
+            if took < AT_ONCE {
+                return;
+            }
+        }
+    }
 }
 
 impl Merchant {
@@ -250,10 +295,9 @@ impl Merchant {
             let fault = format!("latency;delay_ms={delay_ms}");
             let first = self.post("/v1/orders", &body).key(&key).header("X-Sandbox-Fault", &fault);
             let first = tokio::spawn(first.send());
-            let sent = Instant::now();
             let duplicate = self.post("/v1/orders", &body).key(&key).send().await;
             if duplicate.status == 409 {
-                return Held { body, key, first, duplicate: (duplicate, sent.elapsed()) };
+                return Held { body, key, first };
             }
             // The duplicate overtook the first and ran itself.
         }

@@ -20,6 +20,9 @@ pub(crate) struct Process {
     log: File,
 }
 
+/// The database server that nothing listens at.
+pub(crate) const NOWHERE: &str = "postgres://kuko:s3cret-w0rd@127.0.0.1:1/kukopay";
+
 /// The command with these arguments and no settings from the environment.
 pub(crate) fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kukopay-sandbox"));
@@ -32,8 +35,8 @@ pub(crate) fn command(arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs a command that must fail by itself, and returns all that it printed.
-pub(crate) async fn failure(command: Command) -> String {
+/// Asserts that a command ends by itself and fails, and returns all that it printed.
+pub(crate) async fn expect_failure(command: Command) -> String {
     let mut command = tokio::process::Command::from(command);
     let ended = tokio::time::timeout(Duration::from_secs(30), command.kill_on_drop(true).output());
     let output = ended.await.expect("the command ends").expect("the command starts");
@@ -62,13 +65,17 @@ pub(crate) fn storage(directory: &tempfile::TempDir) -> [String; 2] {
 pub(crate) async fn strict_storage(directory: &tempfile::TempDir) -> [String; 2] {
     let [flag, place] = storage(directory);
     let Some(url) = server::database_url() else { return [flag, place] };
-    let mut strict = url::Url::parse(&url).expect("a URL");
-    let name = format!("{}_strict", strict.path().trim_start_matches('/'));
-    let mut conn = PgConnection::connect(&url).await.expect("a connection");
-    // It may be there already, from another test or an earlier run.
+    [flag, database_beside(&url, "strict").await]
+}
+
+/// A database of this name beside another one, which may be there already, from another test or an earlier run.
+pub(crate) async fn database_beside(url: &str, name: &str) -> String {
+    let mut beside = url::Url::parse(url).expect("a URL");
+    let name = format!("{}_{name}", beside.path().trim_start_matches('/'));
+    let mut conn = PgConnection::connect(url).await.expect("a connection");
     let _ = conn.execute(AssertSqlSafe(format!(r#"CREATE DATABASE "{name}""#))).await;
-    strict.set_path(&name);
-    [flag, strict.to_string()]
+    beside.set_path(&name);
+    beside.to_string()
 }
 
 impl Process {

@@ -5,16 +5,16 @@
 //! attempt may then come twice. So what it answers is set by the test, step by step, and not counted here.
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// Longer than an attempt and a lease together.
-const PATIENCE: Duration = Duration::from_mins(1);
+use super::Merchant;
+use super::wait::PATIENCE;
+
 const HUGE: usize = 50 * 1024 * 1024;
 
 /// How a receiver answers.
@@ -126,6 +126,14 @@ impl Receiver {
         let hooks = self.until(|hooks| hooks.iter().any(is)).await;
         hooks.into_iter().find(is).expect("just seen")
     }
+}
+
+/// A merchant whose webhooks go to a receiver, and whose time passes only when it is told to.
+pub(crate) async fn with_receiver() -> (Merchant, Receiver) {
+    let (merchant, receiver) = (Merchant::new(), Receiver::start().await);
+    merchant.set_webhook(&json!({"url": receiver.url("/")})).await.expect_data(200);
+    merchant.set_clock(&json!({"frozen": true})).await.expect_data(200);
+    (merchant, receiver)
 }
 
 impl Drop for Receiver {

@@ -4,8 +4,8 @@ use std::sync::{OnceLock, mpsc};
 
 use kukopay_sandbox::app::App;
 use kukopay_sandbox::config::Config;
-use kukopay_sandbox::db::Storage;
-use kukopay_sandbox::domain::web_url::NotifyPolicy;
+use kukopay_sandbox::db::{ServerUrl, Storage};
+use kukopay_sandbox::domain::webhook::web_url::NotifyPolicy;
 
 /// The database server to test on, if one is named.
 pub(crate) fn database_url() -> Option<String> {
@@ -30,17 +30,23 @@ pub(crate) fn base_url() -> &'static str {
     })
 }
 
+/// The database that tests run on.
+pub(crate) fn storage() -> Storage {
+    database_url().map_or(Storage::Ephemeral, |url| Storage::Server(ServerUrl::new(url, "DATABASE_URL")))
+}
+
 fn config() -> Config {
     let pool_size = std::env::var("KUKOPAY_POOL_SIZE").ok();
     Config {
         host: std::net::Ipv4Addr::LOCALHOST.into(),
         port: 0,
-        storage: database_url().map_or(Storage::Ephemeral, Storage::Server),
+        storage: storage(),
         pool_size: pool_size.map_or(16, |size| size.parse().expect("a pool size")),
         merchants: None,
         public_url: None,
         notify_policy: NotifyPolicy::Anywhere,
         journal_size: 10_000,
         fixtures: Vec::new(),
+        forget_after: None,
     }
 }

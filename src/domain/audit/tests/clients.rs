@@ -8,8 +8,8 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use super::gateway::{Fault, Gateway, Now, Sent};
-use super::{call, rules};
-use crate::domain::audit::{Report, Thresholds, judge};
+use super::{call, rule_names, whole};
+use crate::domain::audit::{Reach, Report, Thresholds, judge};
 
 const HISTORIES: u64 = 2000;
 
@@ -58,8 +58,8 @@ impl Client {
     }
 
     fn fault(&mut self) -> Option<Fault> {
-        use Fault::{ErrorAfter, ErrorBefore, RateLimited, RequestLost, ResponseLost, Slow};
-        let faults = [RequestLost, ResponseLost, ErrorBefore, ErrorAfter, RateLimited, Slow];
+        use Fault::{BrokenUpload, ErrorAfter, ErrorBefore, RateLimited, RequestLost, ResponseLost, Slow};
+        let faults = [RequestLost, ResponseLost, ErrorBefore, ErrorAfter, RateLimited, Slow, BrokenUpload];
         self.chance(40).then(|| faults[self.rng.random_range(0..faults.len())])
     }
 
@@ -117,9 +117,9 @@ impl Client {
     }
 
     fn look_up(&mut self, sent: &Sent, number: &str) -> Known {
-        let collection = if sent.target.starts_with("/v1/refunds") { "refunds" } else { "orders" };
-        let target = format!("/v1/{collection}/{number}");
-        let get = Sent { method: "GET", target, key: None, body: String::new() };
+        let collection = if sent.path.starts_with("/v1/refunds") { "refunds" } else { "orders" };
+        let path = format!("/v1/{collection}/{number}");
+        let get = Sent { method: "GET", path, key: None, body: String::new() };
         loop {
             let fault = self.fault();
             match self.send(&get, fault) {
@@ -141,7 +141,7 @@ impl Client {
         let kind = if self.chance(70) { "orders" } else { "refunds" };
         let wrong = self.has(Mistake::RetriesFinalErrors) || self.mistake.is_none() && self.chance(20);
         let body = Self::body(kind, number, if wrong { 0 } else { 2990 });
-        let mut sent = Sent { method: "POST", target: format!("/v1/{kind}"), key: self.new_key(), body };
+        let mut sent = Sent { method: "POST", path: format!("/v1/{kind}"), key: self.new_key(), body };
         if self.mistake.is_none() && self.chance(10) {
             self.click_twice(&sent);
         }
@@ -189,21 +189,27 @@ impl Client {
             self.find_out(&sent, number);
         }
         if self.chance(30) {
-            let target = format!("/v1/orders/{number}/close");
-            let close = Sent { method: "POST", target, key: self.new_key(), body: String::new() };
+            let path = format!("/v1/orders/{number}/close");
+            let close = Sent { method: "POST", path, key: self.new_key(), body: String::new() };
             self.find_out(&close, number);
         }
     }
 
     /// Several writes side by side.
-    fn report(mut self) -> Report {
+    fn report(self) -> Report {
+        self.report_of(|_| whole())
+    }
+
+    /// The same, with a part of the journal missing.
+    fn report_of(mut self, lose: impl FnOnce(&mut Self) -> Reach) -> Report {
         let start = self.now;
         for number in 0..self.rng.random_range(2..6) {
             self.now = start;
             self.now.pass(Duration::from_millis(self.rng.random_range(0..2000)));
             self.write(&format!("N{number}"));
         }
-        judge(&self.gateway.journal, &[], Thresholds::default())
+        let reach = lose(&mut self);
+        judge(&self.gateway.journal, &[], Thresholds::default(), reach)
     }
 }
 
@@ -211,6 +217,36 @@ impl Client {
 fn a_correct_client_never_gets_a_finding() {
     for seed in 0..HISTORIES {
         let report = Client::new(seed, None).report();
+        assert!(report.findings.is_empty(), "seed {seed}: {:#?}", report.findings);
+    }
+}
+
+/// The oldest calls are gone, others were dropped until some moment, and the last are not written yet.
+#[test]
+fn a_correct_client_never_gets_a_finding_by_a_journal_that_lacks_calls() {
+    for seed in 0..HISTORIES {
+        let report = Client::new(seed, None).report_of(|client| {
+            client.gateway.journal.sort_by_key(|call| call.received_at);
+            let journal = &client.gateway.journal;
+            let moment = |rng: &mut StdRng| journal[rng.random_range(0..journal.len())].received_at;
+            let (missing_before, missing_after) = (moment(&mut client.rng), moment(&mut client.rng));
+            let reach = match seed % 3 {
+                0 => Reach { missing_before: Some(missing_before), ..whole() },
+                1 => Reach { missing_after: Some(missing_after), ..whole() },
+                _ => Reach {
+                    missing_before: Some(missing_before),
+                    missing_after: Some(missing_after),
+                    ..whole()
+                },
+            };
+            let before = |at| reach.missing_before.is_some_and(|before| at < before);
+            let after = |at| reach.missing_after.is_some_and(|after| at > after);
+            let rng = &mut client.rng;
+            client.gateway.journal.retain(|call| {
+                !(before(call.received_at) && rng.random_bool(0.5) || after(call.received_at))
+            });
+            reach
+        });
         assert!(report.findings.is_empty(), "seed {seed}: {:#?}", report.findings);
     }
 }
@@ -229,7 +265,7 @@ fn each_mistake_gets_its_finding_and_no_other() {
         for seed in 0..HISTORIES / 10 {
             let report = Client::new(seed, Some(mistake)).report();
             let expected = BTreeSet::from([rule.to_owned()]);
-            assert_eq!(rules(&report), expected, "{mistake:?}, seed {seed}: {:#?}", report.findings);
+            assert_eq!(rule_names(&report), expected, "{mistake:?}, seed {seed}: {:#?}", report.findings);
         }
     }
 }

@@ -4,7 +4,6 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use serde_json::json;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
@@ -19,6 +18,8 @@ pub(super) enum Fault {
     ErrorBefore,
     ErrorAfter,
     RateLimited,
+    /// The upload breaks off: the client hangs up before all of its body has come.
+    BrokenUpload,
     /// The call takes so long that its client does not wait for it.
     Slow,
 }
@@ -41,7 +42,7 @@ impl Now {
 #[derive(Debug, Clone)]
 pub(super) struct Sent {
     pub(super) method: &'static str,
-    pub(super) target: String,
+    pub(super) path: String,
     pub(super) key: Option<String>,
     pub(super) body: String,
 }
@@ -49,7 +50,7 @@ pub(super) struct Sent {
 /// A request that is bound to a key, until when it runs, and what it came to.
 #[derive(Debug)]
 struct Bound {
-    target: String,
+    path: String,
     body: String,
     expires: OffsetDateTime,
     runs_until: OffsetDateTime,
@@ -75,28 +76,28 @@ impl Gateway {
         slow: Duration,
     ) -> Option<u16> {
         let (status, code) = match fault {
-            Some(Fault::RequestLost) => (None, ""),
+            Some(Fault::RequestLost | Fault::BrokenUpload) => (None, ""),
             Some(Fault::ErrorBefore) => (Some(500), "sandbox_fault"),
             Some(Fault::RateLimited) => (Some(429), "sandbox_fault"),
             _ => self.run(sent, now, fault, slow),
         };
-        let lost = matches!(fault, Some(Fault::RequestLost | Fault::ResponseLost));
+        let broke = fault == Some(Fault::BrokenUpload);
+        let lost = broke || matches!(fault, Some(Fault::RequestLost | Fault::ResponseLost));
         // A refusal to run is not slow.
         let hung_up = fault == Some(Fault::Slow) && status != Some(409);
-        self.journal.push(Call {
-            request_id: RequestId::from_uuid(Uuid::new_v4()),
+        let call = Call {
+            request_id: RequestId::from_uuid(Uuid::now_v7()),
             at: now.merchants,
             received_at: now.real,
             duration: if hung_up { slow } else { super::call().duration },
-            method: sent.method.to_owned(),
-            target: sent.target.clone(),
             idempotency_key: sent.key.clone(),
-            request_body: sent.body.clone().into_bytes(),
             status,
-            response_body: json!({"code": code}).to_string().into_bytes(),
+            code: Some(code.to_owned()),
             answered: !lost && !hung_up,
             client_hung_up: hung_up,
-        });
+            ..super::request(sent.method, &sent.path, &sent.body)
+        };
+        self.journal.push(if broke { super::broken(call) } else { call });
         status.filter(|_| !lost && !hung_up)
     }
 
@@ -115,7 +116,7 @@ impl Gateway {
         if let Some(bound) = sent.key.as_ref().and_then(|key| self.keys.get(key))
             && now.merchants < bound.expires
         {
-            if (&bound.target, &bound.body) != (&sent.target, &sent.body) {
+            if (&bound.path, &bound.body) != (&sent.path, &sent.body) {
                 return (Some(400), "idempotency_key_reused");
             } else if now.real < bound.runs_until {
                 return (Some(409), "idempotency_in_progress");
@@ -137,7 +138,7 @@ impl Gateway {
             let expires =
                 self.keys.get(key).map(|bound| bound.expires).filter(|expires| now.merchants < *expires);
             let bound = Bound {
-                target: sent.target.clone(),
+                path: sent.path.clone(),
                 body: sent.body.clone(),
                 expires: expires.unwrap_or(now.merchants + Duration::from_hours(24)),
                 runs_until: if fault == Some(Fault::Slow) { now.real + slow } else { now.real },
@@ -153,6 +154,6 @@ impl Gateway {
 fn number_in(sent: &Sent) -> String {
     let body: serde_json::Value = serde_json::from_str(&sent.body).unwrap_or_default();
     let named = ["out_refund_no", "out_trade_no"].iter().find_map(|name| body[name].as_str());
-    let in_path = || sent.target.split('/').nth(3).unwrap_or_default();
+    let in_path = || sent.path.split('/').nth(3).unwrap_or_default();
     named.unwrap_or_else(in_path).to_owned()
 }
