@@ -39,7 +39,9 @@ impl Answer {
         match data {
             Some(Data { items: Some(items), .. }) => {
                 answer.is_list = true;
-                items.into_iter().for_each(|item| answer.add(item));
+                for item in items {
+                    answer.add(item);
+                }
             }
             Some(object) => answer.add(object),
             None => {}
