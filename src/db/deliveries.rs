@@ -9,14 +9,14 @@ use sqlx::{FromRow, PgConnection, Row};
 use time::OffsetDateTime;
 
 use super::events::lower_delivery_due;
-use super::leases::{Lease, Taken};
+use super::leases::Lease;
 use super::row::event_type;
 use super::{DbError, Tx, orders};
 use crate::domain::audit::SentEvent;
 use crate::domain::code::Code;
-use crate::domain::fault::delivery;
+use crate::domain::fault::delivery::{self, DeliveryFault};
 use crate::domain::id::{EventId, MerchantId};
-use crate::domain::webhook::delivery::{AttemptOutcome, Delivery, EventStatus, Standing};
+use crate::domain::webhook::delivery::{AttemptOutcome, Delivery, EventStatus};
 
 /// After `written` has ended the first event of an order: if no other event comes first, the next one waits no longer
 /// and is due now.
@@ -42,6 +42,11 @@ macro_rules! next {
 }
 
 super::declare_statements! {
+    /// So that no two transactions that end the same events wait for each other.
+    LOCK_EVENTS = "
+        SELECT FROM events WHERE merchant_id = $1 AND event_id = ANY($2)
+        ORDER BY event_id FOR NO KEY UPDATE";
+
     /// Records an attempt that has ended, in any case, because it happened. The event's status changes only if the
     /// fence is unchanged: otherwise another process holds the lease, or a redelivery was asked for.
     RECORD = concat!("
@@ -130,21 +135,43 @@ pub struct DeliveryAttempt {
     pub outcome: AttemptOutcome,
 }
 
+/// The attempts under one lease that have ended. The first decides over the event.
+#[derive(Debug)]
+pub struct EndedAttempts {
+    /// The lease.
+    pub lease: Lease,
+    /// Pauses of the event's schedule that were used up before.
+    pub retries: i32,
+    /// The fault that struck.
+    pub fault: Option<DeliveryFault>,
+    /// Where they went, masked.
+    pub url: String,
+    /// What came of each; at least one.
+    pub attempts: Vec<DeliveryAttempt>,
+}
+
 /// A fence that no lease has: the attempt is recorded, and the event keeps its status.
 const NO_LEASE: i64 = 0;
 
-/// Records the attempts under one lease and, if the lease is still held, the event's new status.
-pub async fn record(
+/// Records the attempts under each lease and, if the lease is still held, the event's new status.
+pub async fn record<'a>(
     tx: &mut Tx<'_>,
-    taken: &Taken,
-    url: &str,
-    attempts: &[DeliveryAttempt],
-    leads_to: Standing,
+    ended: impl Iterator<Item = &'a EndedAttempts> + Clone,
 ) -> Result<(), DbError> {
-    lock_order_of(tx, &taken.lease).await?;
+    lock(tx, ended.clone().map(|ended| &ended.lease)).await?;
+    for attempts in ended {
+        record_one(tx, attempts).await?;
+    }
+    Ok(())
+}
+
+async fn record_one(tx: &mut Tx<'_>, ended: &EndedAttempts) -> Result<(), DbError> {
+    let EndedAttempts { lease, retries, fault, url, attempts } = ended;
+    let Some(first) = attempts.first() else { return Ok(()) };
+    let leads_to = first.outcome.leads_to(*retries, tx.now());
     for (index, DeliveryAttempt { at, signature, outcome }) in attempts.iter().enumerate() {
-        let fence = if index == 0 { taken.lease.fence } else { NO_LEASE };
-        let record = Lease { fence, ..taken.lease }
+        let fence = if index == 0 { lease.fence } else { NO_LEASE };
+        let record = Lease { fence, ..*lease }
             .bind_scalar(RECORD)
             .bind(leads_to.status.code())
             .bind(leads_to.next_attempt_at)
@@ -155,7 +182,7 @@ pub async fn record(
             .bind(&outcome.error)
             .bind(outcome.duration_ms)
             .bind(&outcome.response_excerpt)
-            .bind(taken.fault.map(|fault| fault.kind()))
+            .bind(fault.map(|fault| fault.kind()))
             .bind(tx.now());
         if record.fetch_one(&mut **tx).await? {
             tx.note_due_events();
@@ -166,7 +193,7 @@ pub async fn record(
 
 /// Ends the delivery of an event without sending it, if the lease is still held.
 pub async fn end(tx: &mut Tx<'_>, lease: &Lease, status: EventStatus) -> Result<(), DbError> {
-    lock_order_of(tx, lease).await?;
+    lock(tx, std::iter::once(lease)).await?;
     let end = lease.bind_scalar(END).bind(status.code()).bind(tx.now());
     if end.fetch_one(&mut **tx).await? {
         tx.note_due_events();
@@ -174,11 +201,12 @@ pub async fn end(tx: &mut Tx<'_>, lease: &Lease, status: EventStatus) -> Result<
     Ok(())
 }
 
-async fn lock_order_of(tx: &mut Tx<'_>, lease: &Lease) -> Result<(), DbError> {
-    match lease.trade_no {
-        Some(trade_no) => orders::lock_row(tx, trade_no).await,
-        None => Ok(()),
-    }
+/// Locks events, and before them their orders.
+async fn lock<'a>(tx: &mut Tx<'_>, leases: impl Iterator<Item = &'a Lease> + Clone) -> Result<(), DbError> {
+    orders::lock_rows(tx, leases.clone().filter_map(|lease| lease.trade_no)).await?;
+    let event_ids: Vec<_> = leases.map(|lease| lease.event_id.uuid()).collect();
+    sqlx::query(LOCK_EVENTS).bind(tx.merchant().uuid()).bind(event_ids).execute(&mut **tx).await?;
+    Ok(())
 }
 
 /// All attempts to deliver an event, the oldest first.

@@ -22,6 +22,9 @@ pub enum DbError {
     /// A stored value is one that this program never writes.
     #[error("the database holds an unknown {0}")]
     Corrupt(&'static str),
+    /// What used it panicked; a bug in the sandbox.
+    #[error("a batch of statements panicked")]
+    Panicked,
     /// It cannot be set up as configured; retrying does not help.
     #[error("{0}")]
     Setup(String),

@@ -199,9 +199,7 @@ pub async fn redeliver(
     event_id: EventId,
     trade_no: Option<TradeNo>,
 ) -> Result<bool, DbError> {
-    if let Some(trade_no) = trade_no {
-        orders::lock_row(tx, trade_no).await?;
-    }
+    orders::lock_rows(tx, trade_no.into_iter()).await?;
     let (merchant, now) = (tx.merchant().uuid(), tx.now());
     let wait = sqlx::query(LET_WAIT).bind(merchant).bind(event_id.uuid()).bind(trade_no.map(TradeNo::uuid));
     wait.execute(&mut **tx).await?;

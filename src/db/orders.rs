@@ -38,7 +38,9 @@ super::declare_statements! {
     BY_TRADE_NO = select!("WHERE merchant_id = $1 AND trade_no = $2");
     BY_OUT_TRADE_NO = select!("WHERE merchant_id = $1 AND out_trade_no = $2");
     LOCK = select!("WHERE merchant_id = $1 AND trade_no = $2 FOR NO KEY UPDATE");
-    LOCK_ROW = "SELECT FROM orders WHERE merchant_id = $1 AND trade_no = $2 FOR NO KEY UPDATE";
+    LOCK_ROWS = "
+        SELECT FROM orders WHERE merchant_id = $1 AND trade_no = ANY($2)
+        ORDER BY trade_no FOR NO KEY UPDATE";
 
     LIST = select!("WHERE merchant_id = $1 AND trade_no < $2 ORDER BY trade_no DESC LIMIT $3");
 
@@ -223,9 +225,15 @@ pub async fn lock<'c>(tx: &mut Tx<'c>, trade_no: TradeNo) -> Result<Option<Locke
     Ok(order.map(|order| LockedOrder::of(tx, order)))
 }
 
-/// Locks the row of an order until the end of the transaction, whatever it holds.
-pub(super) async fn lock_row(tx: &mut Tx<'_>, trade_no: TradeNo) -> Result<(), DbError> {
-    sqlx::query(LOCK_ROW).bind(tx.merchant().uuid()).bind(trade_no.uuid()).execute(&mut **tx).await?;
+/// Locks the rows of orders until the end of the transaction, whatever they hold.
+pub(super) async fn lock_rows(
+    tx: &mut Tx<'_>,
+    trade_nos: impl Iterator<Item = TradeNo>,
+) -> Result<(), DbError> {
+    let trade_nos: Vec<_> = trade_nos.map(TradeNo::uuid).collect();
+    if !trade_nos.is_empty() {
+        sqlx::query(LOCK_ROWS).bind(tx.merchant().uuid()).bind(trade_nos).execute(&mut **tx).await?;
+    }
     Ok(())
 }
 

@@ -244,7 +244,9 @@ impl From<DbError> for ApiError {
         tracing::error!(error = &error as &dyn std::error::Error, "the database failed");
         match error {
             DbError::Unavailable(_) | DbError::Unreachable(_) | DbError::Emptying => Self::Unavailable,
-            DbError::Failed(_) | DbError::Corrupt(_) | DbError::Setup(_) => Self::Internal,
+            DbError::Failed(_) | DbError::Corrupt(_) | DbError::Panicked | DbError::Setup(_) => {
+                Self::Internal
+            }
         }
     }
 }

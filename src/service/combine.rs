@@ -33,22 +33,7 @@ pub(super) trait Ask: Send + Sync + Sized + 'static {
     ) -> impl Future<Output = Result<Vec<Self::Outcome>, DbError>> + Send;
 }
 
-/// Why a member has no outcome.
-#[derive(Debug)]
-pub(super) enum NoOutcome {
-    /// The database failed.
-    Failed(DbError),
-    /// The batch panicked.
-    Panicked,
-}
-
-impl From<DbError> for NoOutcome {
-    fn from(error: DbError) -> Self {
-        Self::Failed(error)
-    }
-}
-
-type Reply<A> = Result<<A as Ask>::Outcome, NoOutcome>;
+type Reply<A> = Result<<A as Ask>::Outcome, DbError>;
 
 struct Member<A: Ask> {
     ask: A,
@@ -89,7 +74,7 @@ impl<A: Ask> Combiner<A> {
         if is_first {
             tokio::spawn(run(Arc::clone(&self.db), Arc::clone(&self.gathering), merchant));
         }
-        outcome.await.unwrap_or(Err(NoOutcome::Panicked))
+        outcome.await.unwrap_or(Err(DbError::Panicked))
     }
 }
 
@@ -108,9 +93,7 @@ async fn run<A: Ask>(db: Arc<Database>, gathering: Arc<Gathering<A>>, merchant: 
             }
         };
         // If a batch panics, its members see their channels close.
-        if AssertUnwindSafe(answer(&db, merchant, batch)).catch_unwind().await.is_err() {
-            tracing::error!("a batch panicked");
-        }
+        let _ = AssertUnwindSafe(answer(&db, merchant, batch)).catch_unwind().await;
     }
 }
 
@@ -125,7 +108,7 @@ async fn answer<A: Ask>(db: &Database, merchant: MerchantId, batch: Vec<Member<A
     };
     for (reply, outcome) in replies.into_iter().zip(outcomes) {
         // A caller that ran into its deadline waits no more.
-        let _ = reply.send(outcome.map_err(NoOutcome::from));
+        let _ = reply.send(outcome);
     }
 }
 

@@ -1,14 +1,16 @@
 //! Delivery, as far as the database is concerned: which events are sent now, under which faults, and the outcome.
 //! Each step is a short transaction of one merchant; no connection is held while the receiver answers.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use time::Duration;
 
+use super::combine::Ask;
 use super::{Gateway, faults};
-use crate::db::deliveries::{self, DeliveryAttempt};
+use crate::db::deliveries::{self, EndedAttempts};
 use crate::db::leases::{self, Capacity, Lease, LeaseHolder, Taken, Unreadable};
-use crate::db::{DbError, Tx, stuck};
+use crate::db::{Committed, DbError, PgConnection, Tx, stuck};
 use crate::domain::fault::delivery::DeliveryEffect;
 use crate::domain::fault::occasion::Occasion;
 use crate::domain::id::MerchantId;
@@ -134,22 +136,29 @@ pub async fn raise(
     leases::raise(&mut *gateway.db.acquire().await?, merchant, lease_holder).await
 }
 
+/// Attempts that end at the same time are recorded together.
+impl Ask for Arc<EndedAttempts> {
+    type Outcome = Committed;
+
+    async fn ask_all(
+        conn: &mut PgConnection,
+        merchant: MerchantId,
+        batch: &[Self],
+    ) -> Result<Vec<Committed>, DbError> {
+        let mut tx = Tx::begin(conn, merchant).await?;
+        deliveries::record(&mut tx, batch.iter().map(AsRef::as_ref)).await?;
+        Ok(vec![tx.commit().await?; batch.len()])
+    }
+}
+
 /// Records the attempts under one lease, and what follows from the first one for the event.
 ///
 /// # Errors
 /// Those of the database; then the event is sent again when its lease is over.
-pub async fn record(
-    gateway: &Gateway,
-    taken: &Taken,
-    url: &str,
-    attempts: &[DeliveryAttempt],
-) -> Result<(), DbError> {
-    let Some(first) = attempts.first() else { return Ok(()) };
-    let mut conn = gateway.db.acquire().await?;
-    let mut tx = Tx::begin(&mut conn, taken.lease.merchant).await?;
-    let leads_to = first.outcome.leads_to(taken.retries, tx.now());
-    deliveries::record(&mut tx, taken, url, attempts, leads_to).await?;
-    gateway.commit(tx).await
+pub async fn record(gateway: &Gateway, ended: &Arc<EndedAttempts>) -> Result<(), DbError> {
+    let committed = gateway.ended_attempts.ask(ended.lease.merchant, Arc::clone(ended)).await?;
+    gateway.after(committed);
+    Ok(())
 }
 
 /// Ends the delivery of an event that has no URL any more.

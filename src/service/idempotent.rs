@@ -21,7 +21,6 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use time::OffsetDateTime;
 
-use super::combine::NoOutcome;
 use super::key_claim::{self, KeyClaim};
 use super::{Gateway, WorkError, Written};
 use crate::db::idempotency_keys::{self as keys, Claim, ClaimRequest, Completion};
@@ -155,15 +154,6 @@ pub enum NoReply {
 impl From<DbError> for NoReply {
     fn from(error: DbError) -> Self {
         Self::Database(error)
-    }
-}
-
-impl From<NoOutcome> for NoReply {
-    fn from(reason: NoOutcome) -> Self {
-        match reason {
-            NoOutcome::Failed(error) => Self::Database(error),
-            NoOutcome::Panicked => Self::Panicked,
-        }
     }
 }
 

@@ -4,7 +4,7 @@
 use bytes::Bytes;
 
 use super::Gateway;
-use super::combine::{Ask, NoOutcome};
+use super::combine::Ask;
 use crate::db::idempotency_keys::{self as keys, Claim, ClaimRequest, Claimed, KeyState, StoredKey};
 use crate::db::{DbError, PgConnection};
 use crate::domain::id::{MerchantId, RequestId};
@@ -45,7 +45,7 @@ pub(super) async fn claim(
     gateway: &Gateway,
     merchant: MerchantId,
     request: &ClaimRequest,
-) -> Result<KeyClaim, NoOutcome> {
+) -> Result<KeyClaim, DbError> {
     for _ in 0..ATTEMPTS {
         match gateway.claims.ask(merchant, request.clone()).await? {
             Claimed::Ours(claim) => return Ok(KeyClaim::Ours(claim)),
@@ -58,7 +58,7 @@ pub(super) async fn claim(
         }
     }
     // A key that changes hands so often is held by nobody: the merchant is being emptied.
-    Err(DbError::Emptying.into())
+    Err(DbError::Emptying)
 }
 
 /// What a key in use means. `None` if it has changed hands.

@@ -27,10 +27,11 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 use tokio_util::task::TaskTracker;
 
+use crate::db::deliveries::EndedAttempts;
 use crate::db::idempotency_keys::ClaimRequest;
 use crate::db::new_orders::CompletedOrder;
 use crate::db::orders::LockedOrder;
-use crate::db::{Database, DbError, Tx, events as outbox};
+use crate::db::{Committed, Database, DbError, Tx, events as outbox};
 use crate::domain::id::MerchantId;
 use crate::domain::payment::refund::Refund;
 use crate::domain::refusal::Refusal;
@@ -51,6 +52,7 @@ pub struct Gateway {
     pub db: Arc<Database>,
     claims: Combiner<ClaimRequest>,
     new_orders: Combiner<CompletedOrder>,
+    ended_attempts: Combiner<Arc<EndedAttempts>>,
     /// What `checkout_url` starts with, without a slash at its end.
     pub public_url: String,
     /// Where webhooks may go.
@@ -84,6 +86,7 @@ impl Gateway {
         Self {
             claims: Combiner::new(Arc::clone(&db)),
             new_orders: Combiner::new(Arc::clone(&db)),
+            ended_attempts: Combiner::new(Arc::clone(&db)),
             db,
             public_url,
             notify_policy,
@@ -115,10 +118,15 @@ impl Gateway {
 
     /// Commits a transaction, and wakes the delivery if events have come due by it.
     async fn commit(&self, tx: Tx<'_>) -> Result<(), DbError> {
-        if tx.commit().await?.events_due {
+        self.after(tx.commit().await?);
+        Ok(())
+    }
+
+    /// Does what a transaction has left to do for others.
+    fn after(&self, committed: Committed) {
+        if committed.events_due {
             self.wake_delivery();
         }
-        Ok(())
     }
 
     /// Wakes the delivery. By hand only where no transaction knows that events have come due: the clock was moved.

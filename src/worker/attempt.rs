@@ -2,13 +2,14 @@
 //! the POST; the record waits for one as long as the lease lasts.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use time::OffsetDateTime;
 
 use super::post::Sender;
 use crate::db::DbError;
-use crate::db::deliveries::DeliveryAttempt;
+use crate::db::deliveries::{DeliveryAttempt, EndedAttempts};
 use crate::db::leases::Taken;
 use crate::domain::code::Code;
 use crate::domain::fault::delivery::{DeliveryEffect, Signer};
@@ -43,8 +44,14 @@ pub(super) async fn deliver(
     for _ in 0..effect.further_posts() {
         attempts.push(attempt(sender, taken, effect, url, now).await);
     }
-    let url = &masking::text(url);
-    until(lease_ends, || delivery::record(gateway, taken, url, &attempts)).await
+    let ended = Arc::new(EndedAttempts {
+        lease: taken.lease,
+        retries: taken.retries,
+        fault: taken.fault,
+        url: masking::text(url).into_owned(),
+        attempts,
+    });
+    until(lease_ends, || delivery::record(gateway, &ended)).await
 }
 
 /// Tries a write again while the database is away, or no connection comes free.
