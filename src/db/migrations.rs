@@ -1,12 +1,42 @@
 //! Bringing the tables up to date, under a lock, in a database that is the sandbox's own.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
-use sqlx::migrate::Migrator;
+use sqlx::SqlSafeStr;
+use sqlx::migrate::{Migration, MigrationType, Migrator};
 
 use super::{DbError, PgConnection};
 
-static MIGRATIONS: Migrator = sqlx::migrate!();
+/// The text of each migration by its name.
+macro_rules! texts {
+    ($($name:literal)*) => { &[$(($name, include_str!(concat!("../../migrations/", $name, ".sql")))),*] };
+}
+
+/// All migrations, in their order. (`sqlx::migrate!` would find them by itself, but for it sqlx is compiled twice.)
+const MIGRATIONS: &[(&str, &str)] = texts! {
+    "0001_gateway"
+    "0002_clock_and_settlement"
+    "0003_webhooks"
+    "0004_faults_and_journal"
+    "0005_delayed_events"
+    "0006_due_and_claims"
+    "0007_deliveries"
+    "0008_journal"
+    "0010_lists"
+    "0011_names"
+    "0012_journal_writers"
+};
+
+static MIGRATOR: LazyLock<Migrator> =
+    LazyLock::new(|| Migrator::with_migrations(MIGRATIONS.iter().filter_map(migration).collect()));
+
+/// A migration as `sqlx::migrate!` reads it from its file. `None` if its name has no number; a test holds that each has.
+fn migration(&(name, sql): &(&str, &'static str)) -> Option<Migration> {
+    let (version, description) = name.split_once('_')?;
+    let description = description.replace('_', " ").into();
+    Some(Migration::new(version.parse().ok()?, description, MigrationType::Simple, sql.into_sql_str(), false))
+}
 
 /// After how long the log says what the start is waiting for.
 const TELL_AFTER: Duration = Duration::from_secs(5);
@@ -30,7 +60,7 @@ const COUNTED: &str = "_sqlx_migrations";
 
 /// Creates or changes the tables. Waits while another instance does so.
 pub(super) async fn run(conn: &mut PgConnection) -> Result<(), DbError> {
-    let mut run = std::pin::pin!(MIGRATIONS.run(conn));
+    let mut run = std::pin::pin!(MIGRATOR.run(conn));
     let done = tokio::select! {
         done = &mut run => done,
         () = tokio::time::sleep(TELL_AFTER) => {
@@ -70,7 +100,7 @@ pub(super) async fn refuse_others(conn: &mut PgConnection, source: &str) -> Resu
 }
 
 async fn is_own(conn: &mut PgConnection) -> Result<bool, DbError> {
-    let Some(first) = MIGRATIONS.iter().next() else { return Ok(false) };
+    let Some(first) = MIGRATOR.iter().next() else { return Ok(false) };
     let own = sqlx::query_scalar(IS_OWN).bind(first.version).bind(&*first.checksum).fetch_one(conn).await;
     match own {
         // A table of this name in another schema, or with other columns.
@@ -78,5 +108,22 @@ async fn is_own(conn: &mut PgConnection) -> Result<bool, DbError> {
             Ok(false)
         }
         own => Ok(own?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_is_run_in_the_order_of_its_number() {
+        let folder = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations")).unwrap();
+        let mut files: Vec<_> = folder.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
+        files.sort();
+        let listed: Vec<_> = MIGRATIONS.iter().map(|(name, _)| format!("{name}.sql")).collect();
+        assert_eq!(listed, files);
+        let run: Vec<_> = MIGRATOR.iter().map(|migration| format!("{:04}", migration.version)).collect();
+        let numbers: Vec<_> = files.iter().map(|file| file[..4].to_owned()).collect();
+        assert_eq!(run, numbers);
     }
 }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::support::Merchant;
-use crate::support::client::order;
+use crate::support::client::{self, order};
 use crate::support::pages;
 
 /// The secret that docs/webhooks.md sets.
@@ -113,7 +113,7 @@ impl Receiver {
 
     /// Posts a body with a signature, and returns the status.
     async fn post(&self, signature: &str, body: &[u8]) -> u16 {
-        let client = reqwest::Client::new().post(&self.url).header(signature::HEADER, signature);
+        let client = client::http().post(&self.url).header(signature::HEADER, signature);
         client.body(body.to_vec()).send().await.unwrap().status().as_u16()
     }
 

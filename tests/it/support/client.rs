@@ -20,7 +20,9 @@ pub(crate) struct Merchant {
 }
 
 /// A client that goes where it is told to, and follows no redirect.
-fn http() -> reqwest::Client {
+pub(crate) fn http() -> reqwest::Client {
+    // The test that comes first in its process installs it.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let builder = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none());
     builder.build().expect("a client")
 }
