@@ -52,9 +52,9 @@ super::declare_statements! {
         FROM counted c WHERE j.merchant_id = $1
         RETURNING c.entries";
 
-    /// (`IS NOT TRUE` keeps the planner from using `journal_writers_instance`, by which it would read all merchants.)
     /// What the journal holds, what may be missing, and how far instances other than `$2` have written it. The last
-    /// entries of instances that have died are lost.
+    /// entries of instances that have died are lost. (`IS NOT TRUE` keeps the planner from using
+    /// `journal_writers_instance`, by which it would read all merchants.)
     STATE = "
         SELECT clock_timestamp() AS now, coalesce(j.entries, 0) AS entries, coalesce(j.bytes, 0) AS bytes,
                coalesce(j.dropped, 0) AS dropped, w.written_through,

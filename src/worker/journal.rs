@@ -269,10 +269,10 @@ impl Writer {
     }
 }
 
-/// Writes one merchant's batch. If its journal then exceeds its bounds, deletes at least as much as was written.
+/// Writes one merchant's batch. If its journal then holds too much, deletes at least as much as was written.
 async fn write(gateway: &Gateway, merchant: MerchantId, batch: &Batch) -> Result<(), DbError> {
     let held = journals::write(&mut *gateway.db.acquire().await?, merchant, batch).await?;
-    if held.exceeds(gateway.journal.bounds())
+    if held.exceeds(gateway.journal.bounds().unread())
         && let Err(error) = journal::trim(gateway, merchant).await
     {
         tracing::warn!(%error, "a journal is trimmed later");

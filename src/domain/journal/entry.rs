@@ -85,6 +85,17 @@ pub struct Bounds {
     pub bytes: i64,
 }
 
+impl Bounds {
+    /// How much a journal may hold while nobody reads it: a tenth more, and at least a hundred entries, so that the
+    /// entries beyond the bounds are deleted many at a time.
+    #[must_use]
+    pub const fn unread(self) -> Self {
+        let Self { entries, bytes } = self;
+        let more = if entries / 10 > 100 { entries / 10 } else { 100 };
+        Self { entries: entries + more, bytes: bytes + bytes / 10 }
+    }
+}
+
 /// How much an entry keeps of its headers, in bytes of names and values.
 const MAX_HEADERS: usize = 8 * 1024;
 
