@@ -8,11 +8,13 @@ use super::{DbError, PgConnection};
 
 // It reads only the catalogue, so its plan is not tested.
 
-/// The table that has changed most since its last statistics, if that is about half of it.
+/// The table that has grown most since its last statistics, if it has about doubled. Rows that come and go do not
+/// count: no plan depends on them.
 const OUTDATED: &str =
     "SELECT relid::regclass::text FROM pg_stat_user_tables s JOIN pg_class c ON c.oid = s.relid
-     WHERE n_mod_since_analyze > 200 + n_live_tup / 2 AND pg_has_role(c.relowner, 'USAGE')
-     ORDER BY n_mod_since_analyze DESC LIMIT 1";
+     WHERE n_live_tup > 200 + 2 * greatest(c.reltuples, 0) AND n_mod_since_analyze > 200
+         AND pg_has_role(c.relowner, 'USAGE')
+     ORDER BY n_live_tup DESC LIMIT 1";
 
 /// Renews the statistics of one table. Returns false if none needs it.
 pub async fn step(conn: &mut PgConnection) -> Result<bool, DbError> {
