@@ -284,7 +284,11 @@ impl Database {
     /// # Errors
     /// [`DbError::Unavailable`] if none becomes free in time.
     pub async fn acquire(&self) -> Result<PoolConnection, DbError> {
-        Ok(self.pool.acquire().await?)
+        match self.try_acquire() {
+            Some(conn) => Ok(conn),
+            // Boxed, because it holds what is needed to connect: 4 KiB, which every future around it would carry along.
+            None => Ok(Box::pin(self.pool.acquire()).await?),
+        }
     }
 
     /// Asks the database whether it is available.

@@ -190,10 +190,10 @@ impl Execution<'_> {
     async fn run<W: Work>(&self, work: W, render: impl Render<W::Object>) -> Result<Reply, NoReply> {
         let Some(key) = &self.call.key else {
             self.meet_fault().await?;
-            let answer = self.bounded(self.run_without_key(work, render)).await?;
+            let answer = bounded(self.run_without_key(work, render)).await?;
             return Ok(self.first(answer));
         };
-        let claim = match self.bounded(self.claim(key)).await? {
+        let claim = match bounded(self.claim(key)).await? {
             KeyClaim::Ours(claim) => claim,
             KeyClaim::Replay { request_id, status, body } => {
                 return Ok(Reply { answer: Answer { status, body }, request_id, replayed: true });
@@ -202,7 +202,7 @@ impl Execution<'_> {
             KeyClaim::Mismatch(first) => return Err(explain(*first, Arc::clone(&self.call.bound)).await),
         };
         let outcome = match self.meet_fault().await {
-            Ok(()) => self.bounded(self.commit(key, claim, work, render)).await,
+            Ok(()) => bounded(self.commit(key, claim, work, render)).await,
             Err(error) => Err(error),
         };
         if outcome.is_err() {
@@ -322,19 +322,19 @@ impl Execution<'_> {
             keys::release(&mut conn, (self.call.merchant, key), &claim).await?;
             Ok(())
         };
-        if let Err(error) = self.bounded(release).await {
+        if let Err(error) = bounded(release).await {
             tracing::warn!(?error, "the key stays in progress until its lease is over");
         }
     }
+}
 
-    /// Bounds a step in time, and turns a panic into an outcome.
-    async fn bounded<T>(&self, step: impl Future<Output = Result<T, NoReply>>) -> Result<T, NoReply> {
-        match tokio::time::timeout(DEADLINE, AssertUnwindSafe(step).catch_unwind()).await {
-            Ok(Ok(result)) => result,
-            Ok(Err(_panic)) => Err(NoReply::Panicked),
-            Err(_elapsed) => Err(NoReply::TimedOut),
-        }
-    }
+/// Bounds a step in time, and turns a panic into an outcome. (Not an `async fn`, which would hold the step twice.)
+fn bounded<T>(step: impl Future<Output = Result<T, NoReply>>) -> impl Future<Output = Result<T, NoReply>> {
+    tokio::time::timeout(DEADLINE, AssertUnwindSafe(step).catch_unwind()).map(|ended| match ended {
+        Ok(Ok(result)) => result,
+        Ok(Err(_panic)) => Err(NoReply::Panicked),
+        Err(_elapsed) => Err(NoReply::TimedOut),
+    })
 }
 
 fn completion(key: &IdempotencyKey, claim: Claim, answer: &Answer) -> Completion {
