@@ -1,5 +1,5 @@
-//! One attempt to deliver an event, from its signature to its record. No connection to the database is held during
-//! the POST; the record waits for one as long as the lease lasts.
+//! One attempt to deliver an event: its signature, its POST, and its record. No connection to the database is held
+//! during the POST; the record waits for one as long as the lease lasts.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use time::OffsetDateTime;
 use super::post::Sender;
 use crate::db::DbError;
 use crate::db::deliveries::{DeliveryAttempt, EndedAttempts};
-use crate::db::leases::Taken;
+use crate::db::leases::{Lease, Taken};
 use crate::domain::code::Code;
 use crate::domain::fault::delivery::{DeliveryEffect, Signer};
 use crate::domain::masking;
@@ -25,33 +25,37 @@ const NOBODYS_SECRET: &str = "whsec_of_nobody";
 /// How soon a record is tried again while the database is away or busy.
 const RETRY: Duration = Duration::from_millis(200);
 
-/// Sends an event that was taken at `now`, the merchant's time, and records what came of it before its lease ends.
-///
-/// # Errors
-/// Those of the database, where nothing could be recorded in time; then the event is sent again.
-pub(super) async fn deliver(
-    gateway: &Gateway,
-    sender: &Sender,
-    taken: &Taken,
-    now: OffsetDateTime,
+/// What came of a lease, to be recorded.
+pub(super) struct Ended {
+    lease: Lease,
     lease_ends: Instant,
-) -> Result<(), DbError> {
-    let Some(url) = &taken.url else {
-        return until(lease_ends, || delivery::give_up(gateway, &taken.lease)).await;
-    };
+    /// `None` if there is no URL any more.
+    attempts: Option<Arc<EndedAttempts>>,
+}
+
+/// Sends an event that was taken at `now`, the merchant's time, under a lease that ends at `lease_ends`.
+pub(super) async fn send(sender: &Sender, taken: &Taken, now: OffsetDateTime, lease_ends: Instant) -> Ended {
+    let lease = taken.lease;
+    let Some(url) = &taken.url else { return Ended { lease, lease_ends, attempts: None } };
     let effect = DeliveryEffect::of(taken.fault);
     let mut attempts = vec![attempt(sender, taken, effect, url, now).await];
     for _ in 0..effect.further_posts() {
         attempts.push(attempt(sender, taken, effect, url, now).await);
     }
-    let ended = Arc::new(EndedAttempts {
-        lease: taken.lease,
-        retries: taken.retries,
-        fault: taken.fault,
-        url: masking::text(url).into_owned(),
-        attempts,
-    });
-    until(lease_ends, || delivery::record(gateway, &ended)).await
+    let (retries, fault, url) = (taken.retries, taken.fault, masking::text(url).into_owned());
+    let attempts = Some(Arc::new(EndedAttempts { lease, retries, fault, url, attempts }));
+    Ended { lease, lease_ends, attempts }
+}
+
+/// Records what came of a lease before it ends. Where that fails, the event is sent again.
+pub(super) async fn record(gateway: &Gateway, Ended { lease, lease_ends, attempts }: Ended) {
+    let recorded = match &attempts {
+        Some(attempts) => until(lease_ends, || delivery::record(gateway, attempts)).await,
+        None => until(lease_ends, || delivery::give_up(gateway, &lease)).await,
+    };
+    if let Err(error) = recorded {
+        tracing::warn!(event = %lease.event_id, %error, "sent again when its lease is over");
+    }
 }
 
 /// Tries a write again while the database is away, or no connection comes free.

@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
-use super::attempt::deliver;
+use super::attempt::{self, Ended};
 use super::post::Sender;
 use crate::db::DbError;
 use crate::db::leases::{Capacity, LeaseHolder};
@@ -30,7 +31,7 @@ const AFTER_FAILURE: Duration = Duration::from_secs(5);
 const OF_RECEIVER: usize = 16;
 /// How many events of one merchant are taken at once.
 const AT_ONCE: usize = 16;
-/// How many attempts may be in flight in total. Each takes a socket.
+/// How many attempts may be in flight or wait for their records in total. Each in flight takes a socket.
 const OF_ALL: usize = 512;
 /// A merchant may have one part in this many of the free capacity in flight. Several of its receivers may hang, and
 /// even if those of many merchants hang, capacity is left for a merchant that has none in flight.
@@ -61,8 +62,7 @@ pub(super) async fn run(gateway: Arc<Gateway>, stop: CancellationToken) {
             () = tokio::time::sleep(POLL) => {}
         }
     }
-    let finish = async { while delivery.attempts.join_next().await.is_some() {} };
-    let _ = tokio::time::timeout(FINISH_WITHIN, finish).await;
+    let _ = tokio::time::timeout(FINISH_WITHIN, delivery.finish()).await;
 }
 
 /// To whom an attempt goes: the merchant, and its receiver.
@@ -73,8 +73,10 @@ struct DeliveryLoop {
     gateway: Arc<Gateway>,
     sender: Arc<Sender>,
     lease_holder: LeaseHolder,
-    attempts: JoinSet<()>,
+    attempts: JoinSet<Ended>,
     in_flight: HashMap<Id, Whose>,
+    /// What has ended is recorded, while its place in flight is free for others.
+    records: TaskTracker,
     /// Merchants that are not looked at until then.
     resting: HashMap<MerchantId, Instant>,
 }
@@ -83,14 +85,15 @@ impl DeliveryLoop {
     fn new(gateway: Arc<Gateway>) -> Self {
         let sender = Arc::new(Sender::new(gateway.notify_policy));
         let lease_holder = LeaseHolder { id: Uuid::new_v4(), alone: gateway.db.is_exclusive() };
-        let (attempts, in_flight, resting) = (JoinSet::new(), HashMap::new(), HashMap::new());
-        Self { gateway, sender, lease_holder, attempts, in_flight, resting }
+        let (attempts, records) = (JoinSet::new(), TaskTracker::new());
+        let (in_flight, resting) = (HashMap::new(), HashMap::new());
+        Self { gateway, sender, lease_holder, attempts, in_flight, records, resting }
     }
 
     /// Starts attempts that are due. Returns whether more may be due.
     async fn run_once(&mut self) -> Result<bool, DbError> {
         while let Some(ended) = self.attempts.try_join_next_with_id() {
-            self.forget(ended);
+            self.record_ended(ended);
         }
         let now = Instant::now();
         self.resting.retain(|_, until| *until > now);
@@ -137,21 +140,17 @@ impl DeliveryLoop {
     fn start(&mut self, haul: Haul) {
         let ends: Vec<_> = haul.taken.iter().map(|taken| haul.lease_ends(taken)).collect();
         for (taken, ends) in haul.taken.into_iter().zip(ends) {
-            let (gateway, sender) = (Arc::clone(&self.gateway), Arc::clone(&self.sender));
+            let sender = Arc::clone(&self.sender);
             let whose = (taken.lease.merchant, taken.receiver.clone());
-            let task = self.attempts.spawn(async move {
-                if let Err(error) = deliver(&gateway, &sender, &taken, haul.now, ends).await {
-                    let event = taken.lease.event_id;
-                    tracing::warn!(%event, %error, "sent again when its lease is over");
-                }
-            });
+            let task =
+                self.attempts.spawn(async move { attempt::send(&sender, &taken, haul.now, ends).await });
             self.in_flight.insert(task.id(), whose);
         }
     }
 
     /// How many more attempts may be in flight.
     fn free(&self) -> usize {
-        OF_ALL.saturating_sub(self.in_flight.len())
+        OF_ALL.saturating_sub(self.in_flight.len() + self.records.len())
     }
 
     /// How much may be taken of a merchant.
@@ -185,17 +184,30 @@ impl DeliveryLoop {
     /// Returns when an attempt has ended whose capacity somebody was waiting for.
     async fn until_capacity_is_free(&mut self) {
         while let Some(ended) = self.attempts.join_next_with_id().await {
-            if self.forget(ended) {
+            if self.record_ended(ended) {
                 return;
             }
         }
         std::future::pending::<()>().await;
     }
 
-    /// Returns whether somebody was waiting for the attempt to end.
-    fn forget(&mut self, ended: Result<(Id, ()), JoinError>) -> bool {
+    /// Ends what is in flight, and records it.
+    async fn finish(&mut self) {
+        while let Some(ended) = self.attempts.join_next_with_id().await {
+            self.record_ended(ended);
+        }
+        self.records.close();
+        self.records.wait().await;
+    }
+
+    /// Has an attempt recorded that has ended. Returns whether somebody was waiting for its end.
+    fn record_ended(&mut self, ended: Result<(Id, Ended), JoinError>) -> bool {
         let id = match ended {
-            Ok((id, ())) => id,
+            Ok((id, ended)) => {
+                let gateway = Arc::clone(&self.gateway);
+                self.records.spawn(async move { attempt::record(&gateway, ended).await });
+                id
+            }
             Err(error) => {
                 tracing::error!("an attempt to deliver panicked");
                 error.id()
