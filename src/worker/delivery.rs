@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
-use super::attempt::{self, Ended};
+use super::attempt;
 use super::post::Sender;
 use crate::db::DbError;
 use crate::db::leases::{Capacity, LeaseHolder};
@@ -73,9 +73,9 @@ struct DeliveryLoop {
     gateway: Arc<Gateway>,
     sender: Arc<Sender>,
     lease_holder: LeaseHolder,
-    attempts: JoinSet<Ended>,
+    attempts: JoinSet<()>,
     in_flight: HashMap<Id, Whose>,
-    /// What has ended is recorded, while its place in flight is free for others.
+    /// The records of attempts that have ended. Meanwhile their places in flight are free for others.
     records: TaskTracker,
     /// Merchants that are not looked at until then.
     resting: HashMap<MerchantId, Instant>,
@@ -93,7 +93,7 @@ impl DeliveryLoop {
     /// Starts attempts that are due. Returns whether more may be due.
     async fn run_once(&mut self) -> Result<bool, DbError> {
         while let Some(ended) = self.attempts.try_join_next_with_id() {
-            self.record_ended(ended);
+            self.forget(ended);
         }
         let now = Instant::now();
         self.resting.retain(|_, until| *until > now);
@@ -140,10 +140,13 @@ impl DeliveryLoop {
     fn start(&mut self, haul: Haul) {
         let ends: Vec<_> = haul.taken.iter().map(|taken| haul.lease_ends(taken)).collect();
         for (taken, ends) in haul.taken.into_iter().zip(ends) {
-            let sender = Arc::clone(&self.sender);
-            let whose = (taken.lease.merchant, taken.receiver.clone());
-            let task =
-                self.attempts.spawn(async move { attempt::send(&sender, &taken, haul.now, ends).await });
+            let (gateway, sender) = (Arc::clone(&self.gateway), Arc::clone(&self.sender));
+            let (whose, records) = ((taken.lease.merchant, taken.receiver.clone()), self.records.clone());
+            let task = self.attempts.spawn(async move {
+                let ended = attempt::send(&sender, &taken, haul.now, ends).await;
+                // Whatever this loop waits for, the record does not.
+                records.spawn(async move { attempt::record(&gateway, ended).await });
+            });
             self.in_flight.insert(task.id(), whose);
         }
     }
@@ -184,30 +187,24 @@ impl DeliveryLoop {
     /// Returns when an attempt has ended whose capacity somebody was waiting for.
     async fn until_capacity_is_free(&mut self) {
         while let Some(ended) = self.attempts.join_next_with_id().await {
-            if self.record_ended(ended) {
+            if self.forget(ended) {
                 return;
             }
         }
         std::future::pending::<()>().await;
     }
 
-    /// Ends what is in flight, and records it.
+    /// Waits until what is in flight has ended and is recorded.
     async fn finish(&mut self) {
-        while let Some(ended) = self.attempts.join_next_with_id().await {
-            self.record_ended(ended);
-        }
+        while self.attempts.join_next().await.is_some() {}
         self.records.close();
         self.records.wait().await;
     }
 
-    /// Has an attempt recorded that has ended. Returns whether somebody was waiting for its end.
-    fn record_ended(&mut self, ended: Result<(Id, Ended), JoinError>) -> bool {
+    /// Returns whether somebody was waiting for the attempt to end.
+    fn forget(&mut self, ended: Result<(Id, ()), JoinError>) -> bool {
         let id = match ended {
-            Ok((id, ended)) => {
-                let gateway = Arc::clone(&self.gateway);
-                self.records.spawn(async move { attempt::record(&gateway, ended).await });
-                id
-            }
+            Ok((id, ())) => id,
             Err(error) => {
                 tracing::error!("an attempt to deliver panicked");
                 error.id()
