@@ -235,7 +235,9 @@ impl Writer {
         }
         self.looked_for_dead = Some(Instant::now());
         let db = &self.gateway.db;
-        for (instance, died_at) in journal_writers::dead(&mut *db.acquire().await?).await? {
+        // A connection in the head of the loop would be held to its end.
+        let dead = journal_writers::dead(&mut *db.acquire().await?).await?;
+        for (instance, died_at) in dead {
             loop {
                 let merchants = journal_writers::merchants_of(&mut *db.acquire().await?, instance).await?;
                 if merchants.is_empty() {

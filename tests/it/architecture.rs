@@ -35,6 +35,18 @@ fn imports_run_one_way() {
     }
 }
 
+/// A connection in the head of a loop or a match is held to its end, where somebody might acquire another one.
+#[test]
+fn no_head_of_a_block_holds_a_connection() {
+    for path in files_below("src") {
+        for before_block in read(&path).split('{') {
+            let head = before_block.rsplit([';', '}']).next().unwrap_or_default().trim();
+            let is_condition = head.starts_with("if ") && !head.starts_with("if let ");
+            assert!(is_condition || !head.contains(".acquire()"), "{path}: {head}");
+        }
+    }
+}
+
 #[test]
 fn every_module_is_on_the_map() {
     let blocks = Page::read("docs/architecture.md").blocks();

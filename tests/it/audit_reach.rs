@@ -4,12 +4,12 @@
 use kukopay_sandbox::db::journals::{self, Batch};
 use kukopay_sandbox::domain::api_key;
 use serde_json::json;
-use sqlx::{Connection, PgConnection};
+use sqlx::{Connection, Executor, PgConnection};
 use time::OffsetDateTime;
 
 use crate::audit::Client;
 use crate::support::client::order;
-use crate::support::process::storage;
+use crate::support::process::{database_beside, storage};
 use crate::support::{Merchant, Process, expect_fields, server, wait_while};
 
 /// On a database server only, which several instances can share.
@@ -51,6 +51,32 @@ async fn the_journal_of_an_instance_that_died_is_not_whole() {
     wait_while("not written further", async || through().await == report["journal"]["through"]).await;
     here.0.call(reqwest::Method::POST, "/sandbox/reset").send().await.expect_data(200);
     here.expect_pass().await;
+}
+
+/// The same where the sandbox has one connection, as on the embedded database.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sandbox_with_one_connection_notes_that_another_one_has_died() {
+    let Some(url) = server::database_url() else { return };
+    let url = database_beside(&url, "one_connection").await;
+    drop(Process::start(&["--database-url", &url]));
+    let mut conn = PgConnection::connect(&url).await.expect("a connection");
+    let died = "
+        WITH writer AS (
+            INSERT INTO journal_writers VALUES (gen_random_uuid(), gen_random_uuid(), gen_random_uuid(),
+                                                now() - interval '1 hour')
+            RETURNING instance_id)
+        INSERT INTO instances
+        SELECT instance_id, now() - interval '1 hour', now() - interval '1 hour' FROM writer";
+    conn.execute(died).await.expect("written");
+    let process = Process::start(&["--database-url", &url, "--pool-size", "1"]);
+    // The first call wakes up who looks.
+    let here = Client(Client::new().0.moved_to(&process.base_url));
+    assert_eq!(here.order("A1", "k1", None).await, Some(201));
+    let left = "SELECT count(*) FROM instances WHERE alive_until < now() - interval '30 minutes'";
+    wait_while("it is not noted", async || {
+        sqlx::query_scalar::<_, i64>(left).fetch_one(&mut conn).await.expect("a count") > 0
+    })
+    .await;
 }
 
 /// What an overload dropped is written beside the entries, and so told by every instance. On a database server only,
