@@ -37,6 +37,10 @@ macro_rules! columns {
 super::declare_statements! {
     BY_TRADE_NO = select!("WHERE merchant_id = $1 AND trade_no = $2");
     BY_OUT_TRADE_NO = select!("WHERE merchant_id = $1 AND out_trade_no = $2");
+    /// By numbers of the gateway and by numbers of the merchant.
+    BY_ANY_NO = concat!(
+        select!("WHERE merchant_id = $1 AND trade_no = ANY($2)"), " UNION ALL ",
+        select!("WHERE merchant_id = $1 AND out_trade_no = ANY($3)"));
     LOCK = select!("WHERE merchant_id = $1 AND trade_no = $2 FOR NO KEY UPDATE");
     LOCK_ROWS = "
         SELECT FROM orders WHERE merchant_id = $1 AND trade_no = ANY($2)
@@ -207,15 +211,26 @@ pub async fn by_any_no(
     merchant: MerchantId,
     no: &str,
 ) -> Result<Option<Order>, DbError> {
-    if let Ok(trade_no) = no.parse()
-        && let Some(order) = by_trade_no(conn, merchant, trade_no).await?
-    {
-        return Ok(Some(order));
-    }
-    match MerchantNumber::new(no) {
-        Some(number) => by_out_trade_no(conn, merchant, &number).await,
-        None => Ok(None),
-    }
+    Ok(by_any_nos(conn, merchant, &[no]).await?.pop().flatten())
+}
+
+/// The order with each of these numbers of either kind.
+pub async fn by_any_nos(
+    conn: &mut PgConnection,
+    merchant: MerchantId,
+    nos: &[&str],
+) -> Result<Vec<Option<Order>>, DbError> {
+    let trade_nos: Vec<_> = nos.iter().filter_map(|no| no.parse().ok()).map(TradeNo::uuid).collect();
+    let out_trade_nos: Vec<_> = nos.iter().copied().filter(|no| MerchantNumber::new(no).is_some()).collect();
+    let find = sqlx::query_as(BY_ANY_NO).bind(merchant.uuid()).bind(trade_nos).bind(out_trade_nos);
+    let found: Vec<Order> = find.fetch_all(conn).await?;
+    let with = |no: &&str| {
+        let trade_no = no.parse().ok();
+        let gateways = found.iter().find(|order| Some(order.trade_no) == trade_no);
+        let merchants = || found.iter().find(|order| order.content.out_trade_no.as_str() == *no);
+        gateways.or_else(merchants).cloned()
+    };
+    Ok(nos.iter().map(with).collect())
 }
 
 /// Reads an order again and locks its row until the end of the transaction.

@@ -44,6 +44,7 @@ use combine::Combiner;
 use faults::WithoutRules;
 use health::Health;
 use journal::Journal;
+use orders::LookUp;
 
 /// The gateway: what every use case needs.
 #[derive(Debug)]
@@ -52,6 +53,7 @@ pub struct Gateway {
     pub db: Arc<Database>,
     claims: Combiner<ClaimRequest>,
     new_orders: Combiner<CompletedOrder>,
+    look_ups: Combiner<LookUp>,
     ended_attempts: Combiner<Arc<EndedAttempts>>,
     /// What `checkout_url` starts with, without a slash at its end.
     pub public_url: String,
@@ -86,6 +88,7 @@ impl Gateway {
         Self {
             claims: Combiner::new(Arc::clone(&db)),
             new_orders: Combiner::new(Arc::clone(&db)),
+            look_ups: Combiner::new(Arc::clone(&db)),
             ended_attempts: Combiner::new(Arc::clone(&db)),
             db,
             public_url,

@@ -107,6 +107,33 @@ pub async fn find(conn: &mut PgConnection, merchant: MerchantId, no: &str) -> Re
     order.ok_or_else(|| Refusal::OrderNotFound(no.to_owned()).into())
 }
 
+/// A look-up by a number of either kind.
+#[derive(Debug)]
+pub(super) struct LookUp(String);
+
+/// Many orders are looked up at once.
+impl Ask for LookUp {
+    type Outcome = Option<Order>;
+
+    async fn ask_all(
+        conn: &mut PgConnection,
+        merchant: MerchantId,
+        batch: &[Self],
+    ) -> Result<Vec<Option<Order>>, DbError> {
+        let nos: Vec<_> = batch.iter().map(|LookUp(no)| no.as_str()).collect();
+        orders::by_any_nos(conn, merchant, &nos).await
+    }
+}
+
+/// The order with this number of either kind, outside a transaction.
+///
+/// # Errors
+/// [`Refusal::OrderNotFound`], or those of the database.
+pub async fn look_up(gateway: &Gateway, merchant: MerchantId, no: String) -> Result<Order, WorkError> {
+    let order = gateway.look_ups.ask(merchant, LookUp(no.clone())).await?;
+    order.ok_or_else(|| Refusal::OrderNotFound(no).into())
+}
+
 /// Closes those of these orders that have expired and are still pending, and emits their events.
 pub(super) async fn expire(tx: &mut Tx<'_>, due: &[TradeNo], public_url: &str) -> Result<(), DbError> {
     for order in orders::expire(tx, due).await? {

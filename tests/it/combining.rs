@@ -1,11 +1,11 @@
 //! Combining (docs/architecture.md, invariant 14): calls that come at the same time share statements, and a call that
-//! fails fails alone. On a database server only, where the test can make an order fail.
+//! fails fails alone.
 
 use std::ops::Range;
 
 use futures_util::future::join_all;
 use kukopay_sandbox::domain::api_key;
-use serde_json::json;
+use serde_json::{Value, json};
 use sqlx::{Connection, Executor, PgConnection};
 
 use crate::support::client::order;
@@ -26,6 +26,7 @@ const TRIGGERS: &str = "
     CREATE OR REPLACE TRIGGER fail BEFORE INSERT ON orders
         FOR EACH ROW WHEN (NEW.subject = 'fails') EXECUTE FUNCTION fail()";
 
+/// On a database server only, where the test can make an order fail.
 #[tokio::test(flavor = "multi_thread")]
 async fn of_calls_that_share_a_statement_the_one_that_fails_fails_alone() {
     let Some(url) = server::database_url() else { return };
@@ -77,4 +78,26 @@ async fn of_calls_that_share_a_statement_the_one_that_fails_fails_alone() {
     let retry = send(48).await;
     assert!(!retry.is_replay());
     retry.expect_data(201);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_look_ups_that_come_together_each_finds_its_own() {
+    let merchant = Merchant::new();
+    let mut trade_nos = Vec::new();
+    for n in 0..8 {
+        trade_nos.push(merchant.order(&format!("N{n}"), 100 + n).await["trade_no"].clone());
+    }
+    let look_ups = (0..16).flat_map(|n| {
+        let by_trade_no = trade_nos.get(n).and_then(Value::as_str).unwrap_or("KP_NONE").to_owned();
+        [(n, format!("N{n}")), (n, by_trade_no)]
+    });
+    let look_up = async |(n, no): (usize, String)| {
+        let answer = merchant.get(&format!("/v1/orders/{no}")).await;
+        if let Some(trade_no) = trade_nos.get(n) {
+            assert_eq!(answer.expect_data(200)["trade_no"], *trade_no);
+        } else {
+            answer.expect_not_found("order_not_found");
+        }
+    };
+    join_all(look_ups.map(look_up)).await;
 }

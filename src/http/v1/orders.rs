@@ -27,8 +27,7 @@ pub(super) async fn show(
     caller: Caller,
     Number(no): Number,
 ) -> Result<Response, ApiError> {
-    let mut conn = gateway.db.acquire().await?;
-    let order = orders::find(&mut conn, caller.merchant, &no).await?;
+    let order = orders::look_up(&gateway, caller.merchant, no).await?;
     Ok(envelope::ok(caller.request_id, order.view(&gateway.public_url)))
 }
 
