@@ -112,7 +112,7 @@ async fn fetch(audit: &Audit) -> Result<Value, String> {
     // Without the user's name and password, which a URL may have.
     let origin = url.origin().ascii_serialization();
     let no_answer = |error: reqwest::Error| format!("no answer from {origin}: {}", innermost(&error));
-    // Nothing else in this process uses TLS.
+    // reqwest is built without a provider of TLS. If the process has one already, that one stays.
     let _ = rustls::crypto::ring::default_provider().install_default();
     // A redirect would send the key to another host.
     let client = reqwest::Client::builder().timeout(TIMEOUT).redirect(redirect::Policy::none()).build();

@@ -92,7 +92,7 @@ async fn run<A: Ask>(db: Arc<Database>, gathering: Arc<Gathering<A>>, merchant: 
                 }
             }
         };
-        // If a batch panics, its members see their channels close.
+        // If a batch panics, its members see their channels close, and their calls log it.
         let _ = AssertUnwindSafe(answer(&db, merchant, batch)).catch_unwind().await;
     }
 }

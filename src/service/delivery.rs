@@ -145,7 +145,7 @@ impl Ask for Arc<EndedAttempts> {
         merchant: MerchantId,
         batch: &[Self],
     ) -> Result<Vec<Committed>, DbError> {
-        let mut tx = Tx::begin(conn, merchant).await?;
+        let mut tx = Tx::begin_impatient(conn, merchant).await?;
         deliveries::record(&mut tx, batch.iter().map(AsRef::as_ref)).await?;
         Ok(vec![tx.commit().await?; batch.len()])
     }
@@ -167,7 +167,7 @@ pub async fn record(gateway: &Gateway, ended: &Arc<EndedAttempts>) -> Result<(),
 /// Those of the database; then the delivery tries again when its lease is over.
 pub async fn give_up(gateway: &Gateway, lease: &Lease) -> Result<(), DbError> {
     let mut conn = gateway.db.acquire().await?;
-    let mut tx = Tx::begin(&mut conn, lease.merchant).await?;
+    let mut tx = Tx::begin_impatient(&mut conn, lease.merchant).await?;
     deliveries::end(&mut tx, lease, EventStatus::NoUrl).await?;
     gateway.commit(tx).await
 }

@@ -45,7 +45,7 @@ struct Received {
 impl Sender {
     /// A sender that keeps to a policy.
     pub(super) fn new(policy: NotifyPolicy) -> Self {
-        // The first provider of TLS in a process is that of every client; any other would do as well.
+        // reqwest is built without a provider of TLS. If the process has one already, that one stays.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http = builder(policy).build().or_else(|error| {
             tracing::warn!(error = root(&error), "no https receiver will be trusted");

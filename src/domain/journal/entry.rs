@@ -86,8 +86,8 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// How much a journal may hold while nobody reads it: a tenth more, and at least a hundred entries, so that the
-    /// entries beyond the bounds are deleted many at a time.
+    /// How much a journal may hold until somebody reads it: a tenth more, and at least a hundred entries more. So old
+    /// entries are deleted many at a time, and a reader still sees the bounds.
     #[must_use]
     pub const fn unread(self) -> Self {
         let Self { entries, bytes } = self;

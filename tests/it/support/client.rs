@@ -21,7 +21,7 @@ pub(crate) struct Merchant {
 
 /// A client that goes where it is told to, and follows no redirect.
 pub(crate) fn http() -> reqwest::Client {
-    // The test that comes first in its process installs it.
+    // reqwest is built without a provider of TLS; the first test installs it.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let builder = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none());
     builder.build().expect("a client")
